@@ -1,0 +1,2 @@
+DROP TABLE :"schema".notification_reactors;
+DROP TABLE :"schema".notification_jobs;

@@ -1,0 +1,4 @@
+DROP TRIGGER doorbell_on_update ON :"schema".notification_jobs;
+DROP TRIGGER doorbell_on_insert ON :"schema".notification_jobs;
+DROP FUNCTION :"schema".doorbell_ring();
+DROP FUNCTION :"schema".doorbell_bell();

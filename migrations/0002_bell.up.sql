@@ -1,0 +1,71 @@
+-- The producers' half of the quiet bell: an insert rings only when somebody sleeps. The reactors' half, and why no
+-- wake-up is lost between the two, stands at the top of src/reactor/bell.rs.
+--
+-- The protocol is the WHEN condition of the triggers, built from nothing but the server's own functions. So an insert
+-- that stays silent never enters PL/pgSQL, a role that may only insert needs no further right, and the stored condition
+-- survives a renamed schema and any search_path. CASE fixes the order of evaluation; AND and OR would not.
+
+-- The two advisory locks (as classid, objid) and the topic, for trigger and reactor alike. A contract between versions.
+CREATE FUNCTION :"schema".doorbell_bell(
+    OUT asleep_class int, OUT in_flight_class int, OUT lock_id int, OUT topic text
+) LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $doorbell$
+    SELECT 1685021292, 1685021293, ('x' || substr(md5(:'schema'), 1, 8))::bit(32)::int,
+           'doorbell_' || substr(md5(:'schema'), 1, 16)
+$doorbell$;
+GRANT EXECUTE ON FUNCTION :"schema".doorbell_bell() TO PUBLIC;
+
+CREATE FUNCTION :"schema".doorbell_ring() RETURNS trigger LANGUAGE plpgsql AS $doorbell$
+BEGIN
+    -- The same empty text every time, so that the server keeps one notification a transaction.
+    PERFORM pg_catalog.pg_notify(TG_ARGV[0], '');
+    RETURN NULL;
+END
+$doorbell$;
+
+DO $doorbell$
+DECLARE
+    schema_name CONSTANT text := :'schema';
+    bell record;
+    nobody_asleep text;
+    must_ring text;
+BEGIN
+    SELECT * INTO STRICT bell FROM :"schema".doorbell_bell();
+
+    -- Sleepers hold the lock in share mode, so taking it exclusively tells that there are none. One expression takes and
+    -- returns it: no cancelled statement can fall between the two. Tried twice, since two producers who test at the
+    -- same instant would take each other for a sleeper.
+    nobody_asleep := format(
+        'CASE WHEN pg_catalog.pg_try_advisory_lock(%1$s, %2$s) THEN pg_catalog.pg_advisory_unlock(%1$s, %2$s)
+              WHEN pg_catalog.pg_try_advisory_lock(%1$s, %2$s) THEN pg_catalog.pg_advisory_unlock(%1$s, %2$s)
+              ELSE false END',
+        bell.asleep_class, bell.lock_id);
+
+    -- 1. Somebody asleep: ring, take nothing.
+    -- 2. IN_FLIGHT in share mode, to the end of the transaction. Refused (a reactor is testing it): ring.
+    -- 3. Nobody asleep even now that IN_FLIGHT is held: silent.
+    must_ring := format(
+        'CASE WHEN pg_catalog.current_setting(''doorbell.notify'', true) OPERATOR(pg_catalog.=) ''off'' THEN false
+              WHEN NOT %1$s THEN true
+              WHEN NOT pg_catalog.pg_try_advisory_xact_lock_shared(%2$s, %3$s) THEN true
+              ELSE NOT %1$s END',
+        nobody_asleep, bell.in_flight_class, bell.lock_id);
+
+    EXECUTE format(
+        'CREATE TRIGGER doorbell_on_insert AFTER INSERT ON %1$I.notification_jobs
+         FOR EACH STATEMENT WHEN (%2$s) EXECUTE FUNCTION %1$I.doorbell_ring(%3$L)',
+        schema_name, must_ring, bell.topic);
+
+    -- A row made due sooner rings by the same protocol: by hand, by a release, by a rescue. A claim (the fence grows), a
+    -- renewal, a settle and a retry (a claimed row, due later) do not: their writer knows.
+    EXECUTE format(
+        'CREATE TRIGGER doorbell_on_update AFTER UPDATE ON %1$I.notification_jobs
+         FOR EACH ROW WHEN (CASE
+             WHEN NEW.status <> ''pending'' OR NEW.claim <> OLD.claim THEN false
+             WHEN OLD.status = ''pending'' AND NEW.channel = OLD.channel
+                  AND NEW.next_attempt_at >= OLD.next_attempt_at THEN false
+             WHEN OLD.claimed_by IS NOT NULL AND NEW.next_attempt_at > pg_catalog.clock_timestamp() THEN false
+             ELSE %2$s END)
+         EXECUTE FUNCTION %1$I.doorbell_ring(%3$L)',
+        schema_name, must_ring, bell.topic);
+END
+$doorbell$;
