@@ -2,6 +2,9 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::iter;
+
+use tokio_postgres::error::DbError;
 
 /// Why an operation of this crate failed.
 ///
@@ -77,6 +80,18 @@ impl Error {
         self
     }
 
+    /// This error in place of another one that it explains better, with that one's cause.
+    pub(crate) fn instead_of(mut self, other: Error) -> Self {
+        self.0.source = other.0.source;
+        self
+    }
+
+    /// The same error, with a line of its own that says what was being done.
+    pub(crate) fn saying(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
     /// A setting is missing, unknown, out of range or contradicts another one; the message names it.
     pub fn is_config(&self) -> bool {
         self.0.kind == Kind::Config
@@ -114,33 +129,50 @@ impl Error {
 
     /// The server's five-character error code, where a server's answer is behind this error.
     pub fn sqlstate(&self) -> Option<&str> {
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            if let Some(database) = error.downcast_ref::<tokio_postgres::error::DbError>() {
-                return Some(database.code().code());
-            }
-            cause = error.source();
-        }
-        None
+        self.database().map(|error| error.code().code())
     }
 
-    /// One line with every cause, outermost first, separated by `: `. For logs and for standard error.
+    /// The server's answer that is behind this error.
+    pub(crate) fn database(&self) -> Option<&DbError> {
+        causes(self).find_map(|cause| cause.downcast_ref())
+    }
+
+    /// One line with every cause, outermost first, separated by `: `. For logs and for standard error: what the server
+    /// says about the values of a row is left out.
     pub fn chain(&self) -> String {
         let mut line = self.0.message.clone();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            line.push_str(": ");
-            line.push_str(&error.to_string());
-            if let Some(database) = error.downcast_ref::<tokio_postgres::error::DbError>() {
-                line.push_str(&format!(" (SQLSTATE {})", database.code().code()));
-                if let Some(detail) = database.detail() {
-                    line.push_str(&format!(", {detail}"));
+        for cause in causes(self) {
+            let text = match cause.downcast_ref::<DbError>() {
+                // Our own line has the server's message already.
+                Some(database) if line.ends_with(database.message()) => {
+                    line.push_str(&footnote(database));
+                    continue;
                 }
-            }
-            cause = error.source();
+                Some(database) => format!("{}{}", database.message(), footnote(database)),
+                // What tokio-postgres calls an answer of the server; the answer itself comes next.
+                None if cause.to_string() == "db error" => continue,
+                None => cause.to_string(),
+            };
+            line.push_str(": ");
+            line.push_str(&text);
         }
         line
     }
+}
+
+/// What is behind an error, outermost first.
+pub(crate) fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    iter::successors(error.source(), |&cause| cause.source())
+}
+
+/// What goes after a server's message, on the same line.
+fn footnote(error: &DbError) -> String {
+    let state = error.code().code();
+    // Of data exceptions and broken constraints the detail is the row: recipient, payload and all.
+    let is_about_data = state.starts_with("22") || state.starts_with("23");
+    let detail = error.detail().filter(|_| !is_about_data);
+    let detail = detail.map_or_else(String::new, |detail| format!(", {}", detail.replace('\n', " ")));
+    format!(" (SQLSTATE {state}){detail}")
 }
 
 impl fmt::Display for Error {

@@ -1,13 +1,10 @@
-//! One row of `notification_jobs`, as a sender sees it and as a producer makes it.
+//! One row of `notification_jobs`, as a sender sees it.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use uuid::Uuid;
-
-use crate::Error;
 
 /// What a [`Sender`](crate::Sender) is given: one notification, on one attempt.
 #[derive(Clone)]
@@ -42,6 +39,13 @@ impl Notification {
             enqueued_to_send: Duration::ZERO,
             deadline: Instant::now() + Duration::from_secs(30),
         }
+    }
+
+    /// The same notification with a deadline so long from now, for the tests of a sender.
+    #[must_use]
+    pub fn due_within(mut self, limit: Duration) -> Self {
+        self.deadline = Instant::now() + limit;
+        self
     }
 
     /// The row's id: the same on every attempt, so the idempotency key to hand to a provider.
@@ -130,172 +134,10 @@ fn json_string(text: &str) -> serde_json::Value {
     serde_json::Value::String(text.to_owned())
 }
 
-/// A notification to be enqueued: channel and recipient, and what differs from the table's defaults.
-///
-/// ```
-/// use std::time::Duration;
-/// use doorbell::NewNotification;
-/// use serde_json::json;
-///
-/// let new = NewNotification::new("ops", "#alerts")
-///     .payload(json!({ "text": "disk is full" }))
-///     .max_attempts(3)
-///     .expires_in(Duration::from_secs(600));
-/// assert_eq!(new.channel(), "ops");
-/// ```
-#[derive(Clone)]
-#[must_use = "a new notification does nothing until it is enqueued"]
-pub struct NewNotification {
-    pub(crate) id: Option<Uuid>,
-    pub(crate) channel: String,
-    pub(crate) recipient: String,
-    pub(crate) payload: Option<String>,
-    pub(crate) max_attempts: Option<u32>,
-    pub(crate) delay: Option<Duration>,
-    pub(crate) expires_in: Option<Duration>,
-    pub(crate) dedupe_key: Option<String>,
-}
-
-impl NewNotification {
-    /// A notification with an empty payload (`{}`), five attempts, due at once.
-    pub fn new(channel: impl Into<String>, recipient: impl Into<String>) -> Self {
-        NewNotification {
-            id: None,
-            channel: channel.into(),
-            recipient: recipient.into(),
-            payload: None,
-            max_attempts: None,
-            delay: None,
-            expires_in: None,
-            dedupe_key: None,
-        }
-    }
-
-    /// The payload. Default: `{}`.
-    pub fn payload(mut self, payload: serde_json::Value) -> Self {
-        self.payload = Some(payload.to_string());
-        self
-    }
-
-    /// The payload as JSON text, for what a [`serde_json::Value`] cannot hold: numbers beyond 2^64, deep nesting. The
-    /// database checks it; text that is not JSON makes the enqueue fail.
-    pub fn payload_text(mut self, payload: impl Into<String>) -> Self {
-        self.payload = Some(payload.into());
-        self
-    }
-
-    /// The row's id, where the caller wants to choose it. Default: a UUIDv7 made by the database.
-    pub fn id(mut self, id: Uuid) -> Self {
-        self.id = Some(id);
-        self
-    }
-
-    /// How many tries there are in all, at least 1. Default: 5.
-    pub fn max_attempts(mut self, max_attempts: u32) -> Self {
-        self.max_attempts = Some(max_attempts);
-        self
-    }
-
-    /// How long to wait, from now by the database's clock, before the first try. Default: none.
-    pub fn delay(mut self, delay: Duration) -> Self {
-        self.delay = Some(delay);
-        self
-    }
-
-    /// After this time, from now by the database's clock, it is no longer sent but becomes `expired`. Default: never.
-    pub fn expires_in(mut self, expires_in: Duration) -> Self {
-        self.expires_in = Some(expires_in);
-        self
-    }
-
-    /// While another notification with this key is pending on the same channel, enqueueing gives that one's id and adds
-    /// nothing. Default: no key.
-    pub fn dedupe_key(mut self, key: impl Into<String>) -> Self {
-        self.dedupe_key = Some(key.into());
-        self
-    }
-
-    /// The delivery channel.
-    pub fn channel(&self) -> &str {
-        &self.channel
-    }
-
-    /// Whom it is for.
-    pub fn recipient(&self) -> &str {
-        &self.recipient
-    }
-}
-
-impl fmt::Debug for NewNotification {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewNotification")
-            .field("id", &self.id)
-            .field("channel", &self.channel)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Where a notification is in its life: the column `status`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Status {
-    /// Waiting to be due, due, or being sent just now.
-    Pending,
-    /// Delivered.
-    Sent,
-    /// Given up: a permanent error, no attempts left, or held because nobody knows whether it arrived.
-    Failed,
-    /// Its `expires_at` passed before it was sent.
-    Expired,
-    /// Withdrawn before it was sent.
-    Cancelled,
-}
-
-impl Status {
-    /// Every status, in the order of a life.
-    pub const ALL: [Status; 5] = [
-        Status::Pending,
-        Status::Sent,
-        Status::Failed,
-        Status::Expired,
-        Status::Cancelled,
-    ];
-
-    /// The text in the column.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Pending => "pending",
-            Status::Sent => "sent",
-            Status::Failed => "failed",
-            Status::Expired => "expired",
-            Status::Cancelled => "cancelled",
-        }
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Status {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        Status::ALL
-            .into_iter()
-            .find(|status| status.as_str() == text)
-            .ok_or_else(|| {
-                let known = Status::ALL.map(Status::as_str).join(", ");
-                Error::input(format!("unknown status {text:?}: it is one of {known}"))
-            })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn json_carries_the_payload_untouched() {
@@ -311,23 +153,39 @@ mod tests {
         );
     }
 
+    fn json() -> impl Strategy<Value = String> {
+        let text = any::<String>().prop_map(|text| json_string(&text).to_string());
+        let number = "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,9})?([eE][+-]?[0-9]{1,2})?";
+        let leaf = prop_oneof![Just("null".to_owned()), number, text];
+        leaf.prop_recursive(8, 64, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(|items| format!("[{}]", items.join(", "))),
+                prop::collection::vec((any::<String>(), inner), 0..4).prop_map(|items| {
+                    let members = items
+                        .iter()
+                        .map(|(key, value)| format!("{}: {value}", json_string(key)));
+                    format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_notification_is_one_line_of_valid_json(channel: String, recipient: String, payload in json()) {
+            let text = Notification::example(&channel, &recipient, &payload).to_json();
+            let back: serde_json::Value = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(back["channel"].as_str(), Some(&*channel));
+            prop_assert_eq!(back["recipient"].as_str(), Some(&*recipient));
+            let verbatim = format!(r#","payload":{payload},"attempt":1,"#);
+            prop_assert!(text.contains(&verbatim));
+            prop_assert!(!text.contains('\n'));
+        }
+    }
+
     #[test]
     fn debug_output_keeps_personal_data_out_of_logs() {
         let text = format!("{:?}", Notification::example("ops", "ada@example.org", r#""secret""#));
         assert!(!text.contains("ada") && !text.contains("secret"), "{text}");
-    }
-
-    #[test]
-    fn status_reads_what_it_prints() {
-        for status in Status::ALL {
-            assert_eq!(status.to_string().parse::<Status>().unwrap(), status);
-        }
-        assert!(
-            "sending"
-                .parse::<Status>()
-                .unwrap_err()
-                .to_string()
-                .contains("pending, sent")
-        );
     }
 }

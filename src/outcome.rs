@@ -38,6 +38,21 @@ pub(crate) enum Outcome {
     Released,
 }
 
+impl Outcome {
+    /// Takes out what the sender said, in case the database refuses the text; false if that changes nothing.
+    pub(crate) fn make_plain(&mut self) -> bool {
+        const PLAIN: &str = "the database refused to keep the sender's error text";
+        match self {
+            Outcome::Sent { receipt } => receipt.take().is_some(),
+            Outcome::Retry { error, .. } | Outcome::Failed { error } if error != PLAIN => {
+                PLAIN.clone_into(error);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Decides what is written, from how the send ended, which attempt it was, and the channel's policies. `random` is
 /// between 0 and 1 and spreads retries.
 pub(crate) fn decide(ending: Ending, attempt: u32, retry: &RetryPolicy, on_unknown: OnUnknown, random: f64) -> Outcome {

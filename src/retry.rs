@@ -93,6 +93,13 @@ impl RetryPolicy {
     }
 }
 
+/// A random number from 0 up to 1, to spread delays with.
+pub(crate) fn random() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    // The standard library seeds each RandomState anew; the top 53 bits make an even double.
+    (RandomState::new().hash_one(0u8) >> 11) as f64 / (1u64 << 53) as f64
+}
+
 impl Default for RetryPolicy {
     fn default() -> Self {
         RetryPolicy::linear(Duration::from_millis(200))

@@ -33,10 +33,25 @@ impl Schema {
         &self.0
     }
 
+    /// What to run where the tables are missing or too old.
+    pub(crate) fn migrate_command(&self) -> String {
+        let plain = self.0.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        match (self.0.as_str(), plain) {
+            ("public", _) => "doorbell migrate up".to_owned(),
+            (name, true) => format!("doorbell migrate up --schema {name}"),
+            (name, false) => format!("doorbell migrate up --schema {name:?}"),
+        }
+    }
+
     /// Puts the name into a statement: `:"schema"` becomes the quoted identifier, `:'schema'` the literal.
     pub(crate) fn render(&self, sql: &str) -> String {
         let identifier = format!("\"{}\"", self.0.replace('"', "\"\""));
-        let literal = format!("'{}'", self.0.replace('\'', "''"));
+        let quotes_doubled = self.0.replace('\'', "''");
+        let literal = match quotes_doubled.contains('\\') {
+            // What a backslash means in a plain literal depends on the session's standard_conforming_strings.
+            true => format!("E'{}'", quotes_doubled.replace('\\', r"\\")),
+            false => format!("'{quotes_doubled}'"),
+        };
         // By pieces, so that a name which looks like the other placeholder is left alone.
         let pieces = sql
             .split(":\"schema\"")
@@ -68,6 +83,7 @@ mod tests {
             schema.render(r#"SELECT :'schema' FROM :"schema".t"#),
             r#"SELECT 'o"d''d :''schema''' FROM "o""d'd :'schema'".t"#
         );
+        assert_eq!(Schema::new(r"b\'s").unwrap().render(":'schema'"), r"E'b\\''s'");
         for name in ["", "pg_temp", "nul\0", &"x".repeat(64)] {
             assert!(Schema::new(name).unwrap_err().is_config(), "{name:?}");
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use crate::Notification;
+use crate::error::causes;
 
 /// Delivers the notifications of one channel.
 ///
@@ -147,6 +148,11 @@ impl SendError {
         self.advice == Advice::GiveUp
     }
 
+    /// Is this an [unknown](SendError::unknown) outcome?
+    pub fn is_unknown(&self) -> bool {
+        self.advice == Advice::Unknown
+    }
+
     /// The delay of a [`retry_after`](SendError::retry_after).
     pub fn delay(&self) -> Option<Duration> {
         match self.advice {
@@ -162,14 +168,8 @@ impl SendError {
 
 impl<E: StdError + Send + Sync + 'static> From<E> for SendError {
     fn from(error: E) -> Self {
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            message.push_str(": ");
-            message.push_str(&error.to_string());
-            cause = error.source();
-        }
-        SendError::transient(message)
+        let causes = causes(&error).map(|cause| format!(": {cause}"));
+        SendError::transient(format!("{error}{}", causes.collect::<String>()))
     }
 }
 
