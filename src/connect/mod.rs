@@ -1,0 +1,150 @@
+//! How to reach the server: connection strings, the pool, connections of their own, TLS.
+//!
+//! `conninfo` takes a string apart, `parameters` adds the environment, `settings` makes sense of both with `hosts`,
+//! `session` and `trust` (all pure); `passfile` and `tls` read files, `connector` makes sessions, `builder` puts it
+//! together.
+
+mod builder;
+mod connector;
+mod conninfo;
+mod hosts;
+mod parameters;
+mod passfile;
+mod session;
+mod settings;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
+mod tls;
+mod trust;
+
+use std::fmt;
+use std::sync::Arc;
+
+use deadpool_postgres::{Client, Pool, PoolError, TimeoutType};
+
+pub use self::builder::DatabaseBuilder;
+use self::connector::Connector;
+pub(crate) use self::connector::Direct;
+use self::parameters::Environment;
+use crate::Error;
+use crate::schema::Schema;
+
+/// A database with Doorbell's tables in one of its schemas, and a pool of connections to it. Cheap to clone: clones share
+/// the pool.
+///
+/// # Connection strings
+///
+/// They are what `psql` takes: a URL, or words `key=value`. What they leave out comes from the `PG*` variables, from the
+/// password file (`PGPASSFILE` or `~/.pgpass`), and from libpq's defaults; the user's name is that of `USER`. An empty
+/// string leaves out everything. Several hosts are tried in turn. A parameter that cannot be honoured (`service`,
+/// `sslcert`, …) is an error, not disregarded.
+///
+/// A few differ from libpq: a connection attempt is limited to 5 s a host unless `connect_timeout` says otherwise, and
+/// TCP notices a dead peer within a minute (`keepalives_idle` 30, `keepalives_interval` 10, `keepalives_count` 3,
+/// `tcp_user_timeout` 30000).
+///
+/// # TLS
+///
+/// With the crate's feature `tls`, by `sslmode`:
+///
+/// | mode | encrypted | the server's certificate |
+/// | --- | --- | --- |
+/// | `disable` | no | |
+/// | `prefer` (default), `allow` | if the server can | not looked at |
+/// | `require` | yes | its chain is checked if there is a root certificate, else not looked at |
+/// | `verify-ca` | yes | its chain is checked |
+/// | `verify-full` | yes | its chain and its name are checked |
+///
+/// Root certificates are those of the PEM file `sslrootcert`, else of `~/.postgresql/root.crt` if it exists, else, for
+/// `verify-full` alone, the operating system's, which are also had by `sslrootcert=system`. Names are those of the
+/// certificate's subjectAltName, never its common name. On a Unix socket `sslmode` means nothing.
+///
+/// ```
+/// use doorbell::Database;
+///
+/// let database = Database::builder("postgres://app@db/app?sslmode=verify-full").schema("notify").build();
+/// # let wrong = Database::builder("postgres://app:secret@db/app?sslmode=perhaps").build().unwrap_err();
+/// # assert!(wrong.is_config() && wrong.to_string().contains("sslmode"));
+/// # let _ = database;
+/// ```
+#[derive(Clone)]
+pub struct Database(Arc<Inner>);
+
+struct Inner {
+    pool: Pool,
+    /// For the pool.
+    connector: Connector,
+    /// For sessions outside the pool.
+    listener: Connector,
+    through_pooler: bool,
+    schema: Schema,
+}
+
+impl Database {
+    /// Begins the settings of a database, with its connection string.
+    pub fn builder(url: impl Into<String>) -> DatabaseBuilder {
+        DatabaseBuilder::new(url.into())
+    }
+
+    /// Begins the settings of the database that the environment names: `DOORBELL_DATABASE_URL`, else `DATABASE_URL`,
+    /// else the `PG*` variables alone.
+    pub fn from_env() -> DatabaseBuilder {
+        DatabaseBuilder::new(Environment::of_process().database_url().to_owned())
+    }
+
+    /// A connection of the pool, for the application's own statements too. It goes back when it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_connection`]: the server cannot be reached or lets nobody in; the message names host, database and
+    /// user. [`Error::is_timeout`]: it did not answer in time, or every connection of the pool stayed in use.
+    pub async fn client(&self) -> Result<Client, Error> {
+        self.0.pool.get().await.map_err(|error| self.0.explain(error))
+    }
+
+    /// The schema of the tables.
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.0.schema
+    }
+
+    /// A connection outside the pool, straight to the server: from `listen_url` if there is one.
+    pub(crate) async fn connect_direct(&self, application_name: &str) -> Result<Direct, Error> {
+        self.0.listener.named(application_name).direct().await
+    }
+
+    /// Asks the server to cancel what runs on a connection of the pool, which is to be thrown away; waits for nothing.
+    pub(crate) fn cancel(&self, client: &Client) {
+        self.0.connector.cancel(client);
+    }
+
+    /// Whether the pool may reach the server through a transaction pooler, so that two statements of one connection may
+    /// run in two sessions.
+    pub(crate) fn through_pooler(&self) -> bool {
+        self.0.through_pooler
+    }
+}
+
+impl Inner {
+    fn explain(&self, error: PoolError) -> Error {
+        match error {
+            PoolError::Backend(error) => self.connector.failed(error),
+            PoolError::Timeout(TimeoutType::Wait) => {
+                let size = self.pool.status().max_size;
+                Error::timeout(format!("every connection of the pool (pool_size {size}) stayed in use"))
+            }
+            PoolError::Timeout(_) => self.connector.timed_out(),
+            other => Error::from(other),
+        }
+    }
+}
+
+/// Names host, database and user; no password.
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("connection", &self.0.connector.description())
+            .field("schema", &self.0.schema)
+            .field("pool_size", &self.0.pool.status().max_size)
+            .field("through_pooler", &self.0.through_pooler)
+            .finish_non_exhaustive()
+    }
+}
