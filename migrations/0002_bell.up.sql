@@ -5,15 +5,6 @@
 -- that stays silent never enters PL/pgSQL, a role that may only insert needs no further right, and the stored condition
 -- survives a renamed schema and any search_path. CASE fixes the order of evaluation; AND and OR would not.
 
--- The two advisory locks (as classid, objid) and the topic, for trigger and reactor alike. A contract between versions.
-CREATE FUNCTION :"schema".doorbell_bell(
-    OUT asleep_class int, OUT in_flight_class int, OUT lock_id int, OUT topic text
-) LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $doorbell$
-    SELECT 1685021292, 1685021293, ('x' || substr(md5(:'schema'), 1, 8))::bit(32)::int,
-           'doorbell_' || substr(md5(:'schema'), 1, 16)
-$doorbell$;
-GRANT EXECUTE ON FUNCTION :"schema".doorbell_bell() TO PUBLIC;
-
 CREATE FUNCTION :"schema".doorbell_ring() RETURNS trigger LANGUAGE plpgsql AS $doorbell$
 BEGIN
     -- The same empty text every time, so that the server keeps one notification a transaction.
@@ -24,12 +15,24 @@ $doorbell$;
 
 DO $doorbell$
 DECLARE
-    schema_name CONSTANT text := :'schema';
-    bell record;
+    schema_name CONSTANT text := current_setting('doorbell.schema');
+    -- Not md5, which a server in FIPS mode refuses.
+    hash CONSTANT text := encode(sha256(convert_to(schema_name, 'UTF8')), 'hex');
+    asleep_class CONSTANT int := 1685021292;
+    in_flight_class CONSTANT int := 1685021293;
+    lock_id CONSTANT int := ('x' || left(hash, 8))::bit(32)::int;
+    topic CONSTANT text := 'doorbell_' || left(hash, 16);
     nobody_asleep text;
     must_ring text;
 BEGIN
-    SELECT * INTO STRICT bell FROM :"schema".doorbell_bell();
+    -- The two advisory locks (classid, objid) and the topic: a contract between versions. Constants, worked out once, so
+    -- that this function and the triggers below agree even after the schema is renamed.
+    EXECUTE format(
+        'CREATE FUNCTION %1$I.doorbell_bell(
+             OUT asleep_class int, OUT in_flight_class int, OUT lock_id int, OUT topic text
+         ) LANGUAGE sql IMMUTABLE PARALLEL SAFE AS %2$L',
+        schema_name, format('SELECT %s, %s, %s, %L', asleep_class, in_flight_class, lock_id, topic));
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %I.doorbell_bell() TO PUBLIC', schema_name);
 
     -- Sleepers hold the lock in share mode, so taking it exclusively tells that there are none. One expression takes and
     -- returns it: no cancelled statement can fall between the two. Tried twice, since two producers who test at the
@@ -38,7 +41,7 @@ BEGIN
         'CASE WHEN pg_catalog.pg_try_advisory_lock(%1$s, %2$s) THEN pg_catalog.pg_advisory_unlock(%1$s, %2$s)
               WHEN pg_catalog.pg_try_advisory_lock(%1$s, %2$s) THEN pg_catalog.pg_advisory_unlock(%1$s, %2$s)
               ELSE false END',
-        bell.asleep_class, bell.lock_id);
+        asleep_class, lock_id);
 
     -- 1. Somebody asleep: ring, take nothing.
     -- 2. IN_FLIGHT in share mode, to the end of the transaction. Refused (a reactor is testing it): ring.
@@ -48,12 +51,12 @@ BEGIN
               WHEN NOT %1$s THEN true
               WHEN NOT pg_catalog.pg_try_advisory_xact_lock_shared(%2$s, %3$s) THEN true
               ELSE NOT %1$s END',
-        nobody_asleep, bell.in_flight_class, bell.lock_id);
+        nobody_asleep, in_flight_class, lock_id);
 
     EXECUTE format(
         'CREATE TRIGGER doorbell_on_insert AFTER INSERT ON %1$I.notification_jobs
          FOR EACH STATEMENT WHEN (%2$s) EXECUTE FUNCTION %1$I.doorbell_ring(%3$L)',
-        schema_name, must_ring, bell.topic);
+        schema_name, must_ring, topic);
 
     -- A row made due sooner rings by the same protocol: by hand, by a release, by a rescue. A claim (the fence grows), a
     -- renewal, a settle and a retry (a claimed row, due later) do not: their writer knows.
@@ -66,6 +69,6 @@ BEGIN
              WHEN OLD.claimed_by IS NOT NULL AND NEW.next_attempt_at > pg_catalog.clock_timestamp() THEN false
              ELSE %2$s END)
          EXECUTE FUNCTION %1$I.doorbell_ring(%3$L)',
-        schema_name, must_ring, bell.topic);
+        schema_name, must_ring, topic);
 END
 $doorbell$;
