@@ -1,0 +1,88 @@
+//! When it stays armed, and when it gives up sleeping: what costs producers rings, but never a row.
+
+use super::*;
+
+const NOTHING: Look = Look {
+    free: true,
+    short: true,
+    found: false,
+    locked: false,
+};
+const FOUND: Look = Look { found: true, ..NOTHING };
+
+/// Armed and asleep, as after a quiet start.
+fn asleep(now: Instant) -> Posture {
+    let mut posture = Posture::new(now);
+    posture.connected(now);
+    posture.looked(NOTHING, now);
+    posture.armed(true, now);
+    posture.tested(true);
+    posture.looked(NOTHING, now);
+    assert_eq!(posture.step(now), Step::Wait(None));
+    posture
+}
+
+/// A ring, and what the look after it found, `later` after the ring.
+fn ring(posture: &mut Posture, now: &mut Instant, look: Look, later: Duration) {
+    posture.woken(true, *now);
+    assert_eq!(posture.step(*now), Step::Look);
+    *now += later;
+    posture.looked(look, *now);
+}
+
+#[test]
+fn a_lone_alert_leaves_it_asleep_and_armed() {
+    let mut now = Instant::now();
+    let mut posture = asleep(now);
+    for _ in 0..3 {
+        now += Duration::from_millis(100);
+        ring(&mut posture, &mut now, FOUND, PACE);
+        assert_eq!(posture.step(now), Step::Wait(None));
+    }
+}
+
+#[test]
+fn alerts_one_upon_the_other_wake_it_up_however_slow_its_looks_are() {
+    for look in [PACE, 5 * LINGER] {
+        let mut now = Instant::now();
+        let mut posture = asleep(now);
+        now += QUIET;
+        ring(&mut posture, &mut now, FOUND, look);
+        now += PACE;
+        ring(&mut posture, &mut now, FOUND, look);
+        assert_eq!(posture.step(now), Step::Disarm, "looks take {look:?}");
+    }
+}
+
+#[test]
+fn rings_for_what_others_took_wake_it_up_for_ever_longer() {
+    let locked = Look {
+        locked: true,
+        ..NOTHING
+    };
+    for look in [NOTHING, locked] {
+        let mut now = Instant::now();
+        let mut posture = asleep(now);
+        ring(&mut posture, &mut now, look, PACE);
+        assert!(posture.is_armed(), "the first may be an accident");
+        posture = Posture {
+            phase: Phase::Asleep,
+            ..posture
+        };
+        let mut last = Duration::ZERO;
+        for _ in 0..5 {
+            now += 2 * LINGER;
+            ring(&mut posture, &mut now, look, PACE);
+            assert_eq!(posture.step(now), Step::Disarm, "{look:?}");
+            let Phase::Looking { until } = posture.phase else {
+                unreachable!()
+            };
+            assert!(until - now > last);
+            (last, now) = (until - now, until);
+            posture = Posture {
+                phase: Phase::Asleep,
+                ..posture
+            };
+        }
+    }
+}

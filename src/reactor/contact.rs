@@ -1,0 +1,48 @@
+//! The first contact with the server: reached, its schema checked, the reactor listed.
+
+use std::time::Duration;
+
+use crate::reactor::Reactor;
+use crate::retry::{RetryPolicy, random};
+use crate::store::{Bell, Entry, Store};
+use crate::{Error, Migrator};
+
+impl Reactor {
+    /// Waits until the server can be reached, checks the schema, and lists this reactor.
+    pub(super) async fn first_contact(&self, store: &Store, entry: &Entry) -> Result<Bell, Error> {
+        let pauses = RetryPolicy::exponential(Duration::from_millis(100), Duration::from_millis(1300)).jitter(0.5);
+        let mut failures = 0;
+        loop {
+            let error = match self.try_contact(store, entry).await {
+                Ok(bell) => return Ok(bell),
+                Err(error) if may_pass(&error) => error,
+                Err(error) => return Err(error),
+            };
+            if failures == 0 {
+                tracing::warn!(error = %error.chain(), "the database cannot be reached yet; trying until it can");
+            }
+            failures += 1;
+            tokio::time::sleep(pauses.delay(failures, random())).await;
+        }
+    }
+
+    async fn try_contact(&self, store: &Store, entry: &Entry) -> Result<Bell, Error> {
+        self.check_schema().await?;
+        let bell = store.bell().await?;
+        store.register(entry).await?;
+        Ok(bell)
+    }
+
+    pub(super) async fn check_schema(&self) -> Result<(), Error> {
+        let client = self.database.client().await?;
+        Migrator::new(self.database.schema().name())?.check(&client).await
+    }
+}
+
+/// Can waiting help? The server is away, starting, full, shutting down, or a standby.
+fn may_pass(error: &Error) -> bool {
+    match error.sqlstate() {
+        Some(code) => ["57P01", "57P02", "57P03", "53300", "25006"].contains(&code) || code.starts_with("08"),
+        None => error.is_connection() || error.is_timeout(),
+    }
+}

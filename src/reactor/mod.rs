@@ -1,0 +1,239 @@
+//! A running dispatcher: how it is built, and in which order it starts and stops.
+//!
+//! - `builder`, `contact`, `stop`: what comes before it runs, and after.
+//! - `bell`: when to look, when to sleep, and how to be woken. No I/O.
+//! - `listener`: the session that hears the bell.
+//! - `dispatcher`: the loop that looks, claims and starts sends.
+//! - `send`: one send, from claimed row to outcome.
+//! - `settler`: writes outcomes in batches.
+//! - `lease`, `keeper`: what is claimed, and that it stays so while it is sent.
+
+mod bell;
+mod builder;
+mod contact;
+mod dispatcher;
+mod keeper;
+mod lease;
+mod listener;
+mod send;
+mod settler;
+mod state;
+mod stop;
+mod task;
+mod wake;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::Error;
+use crate::config::ReactorConfig;
+use crate::connect::Database;
+use crate::retry::random;
+use crate::store::{Entry, Store};
+
+pub use builder::ReactorBuilder;
+use dispatcher::Dispatcher;
+use keeper::Keeper;
+use listener::{Link, Listener};
+use settler::{QUEUE, Settle, Settler};
+use state::{Channel, Shared};
+use stop::{Parts, Sends};
+use task::{Task, panicked};
+
+/// A dispatcher: claims due rows of its channels, hands them to their senders, and writes down what happened.
+///
+/// Many reactors may share one database, in one process or in many.
+///
+/// ```no_run
+/// use doorbell::{ChannelConfig, Database, Reactor, senders};
+///
+/// # async fn example() -> Result<(), doorbell::Error> {
+/// let database = Database::builder("postgres://app@localhost/app").build()?;
+/// let reactor = Reactor::builder(database)
+///     .channel("ops", senders::Log::default(), ChannelConfig::default())
+///     .build()?;
+/// reactor.run(async { /* resolves when it is time to stop */ }).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Reactor {
+    database: Database,
+    config: ReactorConfig,
+    channels: Vec<Channel>,
+    mode: watch::Sender<Mode>,
+}
+
+/// How a reactor learns of new rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mode {
+    /// Not running, or not yet connected.
+    Starting,
+    /// It hears the bell: rows go out at once.
+    Listening,
+    /// It does not hear the bell, and why; rows go out by looking, every 50 ms for the first 30 s after a bell was lost
+    /// and every `scan_interval` otherwise.
+    Polling {
+        /// The error of the last try to listen.
+        why: String,
+    },
+}
+
+/// What [`Reactor::process_due`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Processed {
+    /// Delivered.
+    pub sent: u64,
+    /// Failed, and to be tried again later.
+    pub retried: u64,
+    /// Given up.
+    pub failed: u64,
+    /// Not sent, because their `expires_at` had passed.
+    pub expired: u64,
+}
+
+impl Reactor {
+    /// Begins a reactor on this database.
+    pub fn builder(database: Database) -> ReactorBuilder {
+        ReactorBuilder {
+            database,
+            config: ReactorConfig::default(),
+            channels: Vec::new(),
+        }
+    }
+
+    /// Dispatches until `shutdown` resolves, then stops in order: no further claims; running sends may finish within
+    /// `shutdown_grace`; what still runs is cut off and given back at no cost in attempts (on a channel that holds:
+    /// parked as `failed`); every outcome is written; other reactors are told to look.
+    ///
+    /// While the server cannot be reached it waits and tries again, from the start on. Dropping the future stops at once;
+    /// claimed rows then wait for the end of their lease.
+    ///
+    /// # Errors
+    ///
+    /// The schema is missing or not one that this version knows ([`Error::is_schema`]); the server refuses the connection
+    /// for good, for instance the password; or a part of the reactor panicked, which is a bug.
+    pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        let mut shutdown = pin!(shutdown);
+        let shared = self.shared();
+        let entry = self.entry(&shared);
+        let bell = tokio::select! {
+            () = &mut shutdown => return Ok(()),
+            bell = self.first_contact(&shared.store, &entry) => bell?,
+        };
+        let (settler, give_up, outcomes) = start_settler(&shared);
+        let (listener, links) = Listener::new(self.database.clone(), bell, Arc::clone(&shared.wake));
+        let dispatcher = Dispatcher::new(Arc::clone(&shared), outcomes.clone(), self.config.scan_interval);
+        let mut parts = Parts {
+            _listener: Task::spawn(listener.run()),
+            _keeper: Task::spawn(Keeper::new(Arc::clone(&shared), entry).run()),
+            dispatcher: Task::spawn(dispatcher.run(links.clone())),
+            settler,
+            _sends: Sends(Arc::clone(&shared)),
+        };
+        let ended = tokio::select! {
+            () = shutdown => Ok(()),
+            () = self.follow_mode(links) => Ok(()),
+            ended = &mut parts.dispatcher.0 => Err(panicked("dispatcher", ended.err())),
+            ended = &mut parts.settler.0 => Err(panicked("settler", ended.err())),
+        };
+        self.stop(&shared, parts, give_up, outcomes).await;
+        self.mode.send_replace(Mode::Starting);
+        ended
+    }
+
+    /// Sends what is due now, at most `limit` rows, waits until all of it is written, and says what became of it. For
+    /// cron jobs and tests; needs no bell. A row that fails and is due again before the end may be tried again.
+    ///
+    /// # Errors
+    ///
+    /// The server cannot be reached or refuses ([`Error::is_connection`], [`Error::is_database`]), or the schema is not
+    /// there ([`Error::is_schema`]). What was claimed before the error is still sent and written.
+    pub async fn process_due(&self, limit: u32) -> Result<Processed, Error> {
+        let shared = self.shared();
+        self.check_schema().await?;
+        let (settler, give_up, outcomes) = start_settler(&shared);
+        let dispatcher = Dispatcher::new(Arc::clone(&shared), outcomes, self.config.scan_interval);
+        let _keeper = Task::spawn(Keeper::new(Arc::clone(&shared), self.entry(&shared)).renew_only());
+        let _sends = Sends(Arc::clone(&shared));
+        let drained = Task::spawn(dispatcher.drain(limit)).join().await;
+        shared.all_slots_free().await;
+        // Beyond its lease a row is no longer ours to write.
+        give_up.send_replace(Some(Instant::now() + self.config.lease));
+        settler.join().await.map_err(|error| panicked("settler", Some(error)))?;
+        drained.map_err(|error| panicked("dispatcher", Some(error)))??;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counts = &shared.counts;
+        Ok(Processed {
+            sent: read(&counts.sent),
+            retried: read(&counts.retried),
+            failed: read(&counts.failed),
+            expired: read(&counts.expired),
+        })
+    }
+
+    /// How the running reactor learns of new rows.
+    pub fn mode(&self) -> Mode {
+        self.mode.borrow().clone()
+    }
+
+    /// Waits until the running reactor has found out how it learns of new rows, and says so.
+    pub async fn started(&self) -> Mode {
+        let mut modes = self.mode.subscribe();
+        let known = modes.wait_for(|mode| *mode != Mode::Starting).await;
+        known.map_or(Mode::Starting, |mode| mode.clone())
+    }
+
+    fn shared(&self) -> Arc<Shared> {
+        Arc::new(Shared::new(
+            Store::new(self.database.clone()),
+            self.channels.clone(),
+            self.config.lease,
+        ))
+    }
+
+    fn entry(&self, shared: &Shared) -> Entry {
+        Entry {
+            id: shared.instance,
+            lock_key: (random() * 9e15) as i64,
+            host: host(),
+            channels: self.channels.iter().map(|channel| channel.name.to_string()).collect(),
+            lease: self.config.lease,
+        }
+    }
+
+    /// Passes the listener's state on to [`Reactor::mode`]; never ends.
+    async fn follow_mode(&self, mut links: watch::Receiver<Link>) {
+        loop {
+            let mode = match &*links.borrow_and_update() {
+                Link::Connecting => Mode::Starting,
+                Link::Listening(_) => Mode::Listening,
+                Link::Polling { why } => Mode::Polling { why: why.clone() },
+            };
+            self.mode.send_replace(mode);
+            if links.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+fn start_settler(shared: &Arc<Shared>) -> (Task<()>, watch::Sender<Option<Instant>>, mpsc::Sender<Settle>) {
+    let (outcomes, queue) = mpsc::channel(QUEUE);
+    let (give_up, when) = watch::channel(None);
+    (
+        Task::spawn(Settler::new(Arc::clone(shared), queue, when).run()),
+        give_up,
+        outcomes,
+    )
+}
+
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::env::var("HOSTNAME"));
+    name.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
+}

@@ -1,0 +1,121 @@
+//! One send: from a claimed row to an outcome in the settler's hands.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::FutureExt;
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+use crate::notification::Notification;
+use crate::outcome::{Ending, decide};
+use crate::reactor::lease::Cut;
+use crate::reactor::settler::Settle;
+use crate::reactor::state::{Channel, Shared, Slot};
+use crate::retry::random;
+use crate::store::Claimed;
+
+/// A row that is to be sent now.
+pub(crate) struct Send {
+    pub(crate) claimed: Claimed,
+    /// When the claim's answer came.
+    pub(crate) claimed_at: Instant,
+    pub(crate) slot: Slot,
+    /// Speaks up when the send is to end early.
+    pub(crate) cut: oneshot::Receiver<Cut>,
+}
+
+impl Send {
+    /// Runs the sender and hands the outcome on. The slot is free again when the settler has taken the outcome, so a
+    /// database that writes slowly slows down claiming by itself.
+    pub(crate) async fn run(self, shared: Arc<Shared>, settler: mpsc::Sender<Settle>) {
+        let Send {
+            claimed,
+            claimed_at,
+            slot,
+            cut,
+        } = self;
+        let channel = &shared.channels[slot.channel];
+        let (id, attempt) = (claimed.id, claimed.attempt);
+        let notification = notification(claimed, claimed_at, channel);
+        // Around all of it, so that a sender that panics before its first await, or when it is dropped, is caught as well.
+        let ending = AssertUnwindSafe(ending(&notification, channel, cut)).catch_unwind();
+        let ending = ending
+            .await
+            .unwrap_or_else(|panic| Some(Ending::Panicked(panic_message(&*panic))));
+        let Some(ending) = ending else {
+            tracing::warn!(%id, channel = %channel.name, "the row is no longer ours; its send was cut off");
+            return;
+        };
+        report(id, attempt, channel, &ending);
+        let outcome = decide(
+            ending,
+            attempt,
+            &channel.config.retry,
+            channel.config.on_unknown,
+            random(),
+        );
+        shared.leases.sent(id);
+        let settle = Settle {
+            id,
+            channel: slot.channel,
+            outcome,
+        };
+        if settler.send(settle).await.is_err() {
+            tracing::error!(%id, "the reactor has stopped; this outcome is not written and the row will be sent again");
+        }
+    }
+}
+
+fn notification(claimed: Claimed, claimed_at: Instant, channel: &Channel) -> Notification {
+    let timeout = claimed
+        .expires_in
+        .map_or(channel.config.timeout, |left| left.min(channel.config.timeout));
+    let now = Instant::now();
+    Notification {
+        id: claimed.id,
+        channel: Arc::clone(&channel.name),
+        recipient: claimed.recipient,
+        payload: claimed.payload,
+        attempt: claimed.attempt,
+        max_attempts: claimed.max_attempts,
+        enqueued_to_send: claimed.age.saturating_add(now - claimed_at),
+        deadline: now + timeout,
+    }
+}
+
+/// How the send ended; `None` when the row turned out to be somebody else's by now.
+async fn ending(notification: &Notification, channel: &Channel, cut: oneshot::Receiver<Cut>) -> Option<Ending> {
+    tokio::select! {
+        biased;
+        answer = channel.sender.send(notification) => Some(Ending::Answered(answer)),
+        cut = cut => match cut {
+            Ok(Cut::Shutdown) => Some(Ending::Aborted),
+            Ok(Cut::FenceLost) | Err(_) => None,
+        },
+        () = tokio::time::sleep_until(notification.deadline().into()) => Some(Ending::TimedOut(channel.config.timeout)),
+    }
+}
+
+fn panic_message(panic: &(dyn Any + std::marker::Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}
+
+/// Logs how it went, without recipient, payload or the sender's words, which may hold either.
+fn report(id: Uuid, attempt: u32, channel: &Channel, ending: &Ending) {
+    let channel = &*channel.name;
+    match ending {
+        Ending::Answered(Ok(_)) => tracing::debug!(%id, channel, attempt, "sent"),
+        Ending::Answered(Err(error)) => {
+            let permanent = error.is_permanent();
+            tracing::warn!(%id, channel, attempt, permanent, "the sender failed; see last_error");
+        }
+        Ending::TimedOut(after) => tracing::warn!(%id, channel, attempt, ?after, "the sender did not answer in time"),
+        Ending::Panicked(_) => tracing::error!(%id, channel, attempt, "the sender panicked; see last_error"),
+        Ending::Aborted => tracing::warn!(%id, channel, attempt, "cut off by the shutdown"),
+    }
+}

@@ -1,0 +1,399 @@
+//! The statements of a reactor: claim, settle, renew, release, and its entry in the list of reactors.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use deadpool_postgres::Object;
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
+
+use crate::Error;
+use crate::connect::Database;
+use crate::outcome::Outcome;
+use crate::status::Status;
+use crate::store::statements;
+
+/// How long a statement may take before its connection is thrown away. What it asked for may be done all the same.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
+
+/// A prepared statement that takes longer than this is prepared anew the next time: its plan may have been made, and kept,
+/// when the table was so small that to read all of it was best. The server itself finds that out at its next ANALYZE only.
+const SUSPICIOUSLY_SLOW: Duration = Duration::from_millis(10);
+
+type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// Runs the statements of one reactor.
+#[derive(Clone)]
+pub(crate) struct Store(Arc<Inner>);
+
+struct Inner {
+    database: Database,
+    /// Statements are prepared unless the pool goes through a transaction pooler, where a name means nothing.
+    prepared: bool,
+    sql: DispatchStatements,
+}
+
+statements! {
+    /// The statements of a reactor.
+    DispatchStatements { bell, claim, locked, next_due, register, release_unknown, renew, ring, settle, unregister, unserved }
+}
+
+/// What a claim found.
+pub(crate) struct Claims {
+    /// Rows to be sent.
+    pub(crate) rows: Vec<Claimed>,
+    /// Rows that the claim settled as `failed`: out of attempts, or held.
+    pub(crate) failed: Vec<Uuid>,
+    /// Rows that the claim settled as `expired`.
+    pub(crate) expired: Vec<Uuid>,
+    /// Every channel gave fewer rows than it has slots.
+    pub(crate) short: bool,
+}
+
+/// One claimed row.
+pub(crate) struct Claimed {
+    pub(crate) id: Uuid,
+    pub(crate) channel: String,
+    pub(crate) recipient: String,
+    pub(crate) payload: String,
+    pub(crate) attempt: u32,
+    pub(crate) max_attempts: u32,
+    pub(crate) claim: i64,
+    /// Time since the row was created, at the claim.
+    pub(crate) age: Duration,
+    pub(crate) expires_in: Option<Duration>,
+}
+
+/// A claim as we remember it: what guards a write.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Held {
+    pub(crate) id: Uuid,
+    pub(crate) claim: i64,
+    pub(crate) claimed_by: Uuid,
+    pub(crate) attempt: u32,
+}
+
+/// One row to be settled.
+#[derive(Clone, Debug)]
+pub(crate) struct Settlement {
+    pub(crate) held: Held,
+    pub(crate) outcome: Outcome,
+}
+
+/// The entry of this reactor in the list of reactors.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) id: Uuid,
+    pub(crate) lock_key: i64,
+    pub(crate) host: String,
+    pub(crate) channels: Vec<String>,
+    pub(crate) lease: Duration,
+}
+
+/// The keys of the bell's two locks, as (class, id), and its topic.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bell {
+    pub(crate) asleep: (i32, i32),
+    pub(crate) in_flight: (i32, i32),
+    pub(crate) topic: String,
+}
+
+impl Store {
+    pub(crate) fn new(database: Database) -> Self {
+        let sql = DispatchStatements::new(database.schema());
+        Store(Arc::new(Inner {
+            prepared: !database.through_pooler(),
+            sql,
+            database,
+        }))
+    }
+
+    /// Takes due rows, at most `slots` of each channel. `hold`: these channels never send twice by themselves.
+    pub(crate) async fn claim(
+        &self,
+        wanted: &[(&str, u32)],
+        hold: bool,
+        reactor: Uuid,
+        lease: Duration,
+    ) -> Result<Claims, Error> {
+        let channels: Vec<&str> = wanted.iter().map(|(channel, _)| *channel).collect();
+        let slots: Vec<i32> = wanted
+            .iter()
+            .map(|(_, slots)| i32::try_from(*slots).unwrap_or(i32::MAX))
+            .collect();
+        let lease = lease.as_secs_f64();
+        let rows = self
+            .query(
+                &self.0.sql.claim,
+                &[
+                    (&channels, Type::TEXT_ARRAY),
+                    (&slots, Type::INT4_ARRAY),
+                    (&reactor, Type::UUID),
+                    (&lease, Type::FLOAT8),
+                    (&hold, Type::BOOL),
+                ],
+            )
+            .await?;
+        let mut claims = Claims {
+            rows: Vec::with_capacity(rows.len()),
+            failed: vec![],
+            expired: vec![],
+            short: true,
+        };
+        let mut left: HashMap<&str, u32> = wanted.iter().copied().collect();
+        for row in &rows {
+            if let Some(slots) = left.get_mut(row.try_get::<_, &str>("channel")?) {
+                *slots = slots.saturating_sub(1);
+                claims.short &= *slots > 0;
+            }
+            match row.try_get("verdict")? {
+                "claimed" => claims.rows.push(Claimed::from_row(row)?),
+                "expired" => claims.expired.push(row.try_get("id")?),
+                _ => claims.failed.push(row.try_get("id")?),
+            }
+        }
+        Ok(claims)
+    }
+
+    /// How long until the next row of these channels is due, our own claimed rows left out. Zero: one is due, and if a
+    /// claim has just come back short, somebody else holds its lock.
+    pub(crate) async fn next_due(&self, channels: &[&str], reactor: Uuid) -> Result<Option<Duration>, Error> {
+        let rows = self
+            .query(
+                &self.0.sql.next_due,
+                &[(&channels, Type::TEXT_ARRAY), (&reactor, Type::UUID)],
+            )
+            .await?;
+        let seconds: Option<f64> = rows.first().map_or(Ok(None), |row| row.try_get("seconds"))?;
+        Ok(seconds.map(seconds_to_duration))
+    }
+
+    /// Writes outcomes; answers with the rows that were still ours and what they are now.
+    pub(crate) async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<(Uuid, Status)>, Error> {
+        let arrays = Fences::new(settlements.iter().map(|settlement| settlement.held));
+        let mut kinds = Vec::with_capacity(settlements.len());
+        let mut delays = Vec::with_capacity(settlements.len());
+        let mut errors = Vec::with_capacity(settlements.len());
+        let mut receipts = Vec::with_capacity(settlements.len());
+        for settlement in settlements {
+            let (kind, delay, error, receipt) = match &settlement.outcome {
+                Outcome::Sent { receipt } => ("sent", 0.0, None, receipt.as_deref()),
+                Outcome::Retry { delay, error } => ("retry", delay.as_secs_f64(), Some(error.as_str()), None),
+                Outcome::Failed { error } => ("failed", 0.0, Some(error.as_str()), None),
+                Outcome::Released => ("released", 0.0, None, None),
+            };
+            kinds.push(kind);
+            delays.push(delay);
+            errors.push(error);
+            receipts.push(receipt);
+        }
+        let [ids, claims, claimed_by, attempts] = arrays.parameters();
+        let rows = self
+            .query(
+                &self.0.sql.settle,
+                &[
+                    ids,
+                    claims,
+                    claimed_by,
+                    attempts,
+                    (&kinds, Type::TEXT_ARRAY),
+                    (&delays, Type::FLOAT8_ARRAY),
+                    (&errors, Type::TEXT_ARRAY),
+                    (&receipts, Type::TEXT_ARRAY),
+                ],
+            )
+            .await?;
+        rows.iter()
+            .map(|row| Ok((row.try_get("id")?, row.try_get::<_, &str>("status")?.parse()?)))
+            .collect()
+    }
+
+    /// Those of these rows that somebody else holds a lock on.
+    pub(crate) async fn locked(&self, ids: &[Uuid]) -> Result<HashSet<Uuid>, Error> {
+        let rows = self.query(&self.0.sql.locked, &[(&ids, Type::UUID_ARRAY)]).await?;
+        rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
+    }
+
+    /// Lengthens leases; answers with the ids that are still ours, and whether that lease was lengthened: somebody may
+    /// hold the row's lock.
+    pub(crate) async fn renew(&self, held: &[Held], lease: Duration) -> Result<HashMap<Uuid, bool>, Error> {
+        let arrays = Fences::new(held.iter().copied());
+        let [ids, claims, claimed_by, attempts] = arrays.parameters();
+        let lease = lease.as_secs_f64();
+        let rows = self
+            .query(
+                &self.0.sql.renew,
+                &[ids, claims, claimed_by, attempts, (&lease, Type::FLOAT8)],
+            )
+            .await?;
+        rows.iter()
+            .map(|row| Ok((row.try_get("id")?, row.try_get("renewed")?)))
+            .collect()
+    }
+
+    /// Gives back rows that bear our id but that we do not know; answers how many.
+    pub(crate) async fn release_unknown(
+        &self,
+        channels: &[&str],
+        reactor: Uuid,
+        known: &[Held],
+    ) -> Result<usize, Error> {
+        let arrays = Fences::new(known.iter().copied());
+        let [ids, claims, ..] = arrays.parameters();
+        let parameters = [
+            (&channels as _, Type::TEXT_ARRAY),
+            (&reactor as _, Type::UUID),
+            ids,
+            claims,
+        ];
+        Ok(self.query(&self.0.sql.release_unknown, &parameters).await?.len())
+    }
+
+    /// Lists this reactor, or says that it is alive.
+    pub(crate) async fn register(&self, reading: &Entry) -> Result<(), Error> {
+        let lease = reading.lease.as_secs_f64();
+        self.query(
+            &self.0.sql.register,
+            &[
+                (&reading.id, Type::UUID),
+                (&reading.lock_key, Type::INT8),
+                (&reading.host, Type::TEXT),
+                (&env!("CARGO_PKG_VERSION"), Type::TEXT),
+                (&reading.channels, Type::TEXT_ARRAY),
+                (&lease, Type::FLOAT8),
+            ],
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Takes a reactor off the list.
+    pub(crate) async fn unregister(&self, reactor: Uuid) -> Result<(), Error> {
+        self.query(&self.0.sql.unregister, &[(&reactor, Type::UUID)]).await?;
+        Ok(())
+    }
+
+    /// Channels with due rows that no listed reactor serves.
+    pub(crate) async fn unserved(&self) -> Result<Vec<String>, Error> {
+        let rows = self.query(&self.0.sql.unserved, &[]).await?;
+        rows.iter().map(|row| Ok(row.try_get("channel")?)).collect()
+    }
+
+    /// The keys of the bell.
+    pub(crate) async fn bell(&self) -> Result<Bell, Error> {
+        let rows = self.query(&self.0.sql.bell, &[]).await?;
+        let row = rows
+            .first()
+            .ok_or_else(|| Error::schema("doorbell_bell() gave no row"))?;
+        let id = row.try_get("lock_id")?;
+        Ok(Bell {
+            asleep: (row.try_get("asleep_class")?, id),
+            in_flight: (row.try_get("in_flight_class")?, id),
+            topic: row.try_get("topic")?,
+        })
+    }
+
+    /// Makes every sleeping reactor look.
+    pub(crate) async fn ring(&self) -> Result<(), Error> {
+        self.query(&self.0.sql.ring, &[]).await?;
+        Ok(())
+    }
+
+    /// Runs one statement on a pooled connection. Whatever goes wrong, that connection is thrown away: the error may mean
+    /// that it is dead, that it leads to a read-only server, or that what it has prepared is out of date.
+    async fn query(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
+        let client = self.0.database.client().await?;
+        let answer = tokio::time::timeout(STATEMENT_LIMIT, async {
+            if self.0.prepared {
+                query_prepared(&client, sql, parameters).await
+            } else {
+                client.query_typed(sql, parameters).await
+            }
+        });
+        let error = match answer.await {
+            Ok(Ok(rows)) => return Ok(rows),
+            Ok(Err(error)) => Error::from(error),
+            Err(_) => {
+                self.0.database.cancel(&client);
+                Error::timeout(format!("the database did not answer within {STATEMENT_LIMIT:?}"))
+            }
+        };
+        drop(Object::take(client));
+        Err(error)
+    }
+}
+
+async fn query_prepared(
+    client: &Object,
+    sql: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let types: Vec<Type> = parameters.iter().map(|(_, of)| of.clone()).collect();
+    let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
+    let statement = client.prepare_typed_cached(sql, &types).await?;
+    let begun = Instant::now();
+    let rows = client.query(&statement, &values).await?;
+    if begun.elapsed() > SUSPICIOUSLY_SLOW {
+        client.statement_cache.remove(sql, &types);
+    }
+    Ok(rows)
+}
+
+impl Claimed {
+    fn from_row(row: &Row) -> Result<Self, Error> {
+        let count = |column| -> Result<u32, Error> { Ok(u32::try_from(row.try_get::<_, i32>(column)?).unwrap_or(0)) };
+        Ok(Claimed {
+            id: row.try_get("id")?,
+            channel: row.try_get("channel")?,
+            recipient: row.try_get("recipient")?,
+            payload: row.try_get("payload")?,
+            attempt: count("attempts")?,
+            max_attempts: count("max_attempts")?,
+            claim: row.try_get("claim")?,
+            age: seconds_to_duration(row.try_get("age")?),
+            expires_in: row.try_get::<_, Option<f64>>("expires_in")?.map(seconds_to_duration),
+        })
+    }
+}
+
+/// Claims as four arrays, a parameter each.
+struct Fences {
+    ids: Vec<Uuid>,
+    claims: Vec<i64>,
+    claimed_by: Vec<Uuid>,
+    attempts: Vec<i32>,
+}
+
+impl Fences {
+    fn new(held: impl Iterator<Item = Held>) -> Self {
+        let mut fences = Fences {
+            ids: vec![],
+            claims: vec![],
+            claimed_by: vec![],
+            attempts: vec![],
+        };
+        for held in held {
+            fences.ids.push(held.id);
+            fences.claims.push(held.claim);
+            fences.claimed_by.push(held.claimed_by);
+            fences.attempts.push(i32::try_from(held.attempt).unwrap_or(i32::MAX));
+        }
+        fences
+    }
+
+    fn parameters(&self) -> [Parameter<'_>; 4] {
+        [
+            (&self.ids, Type::UUID_ARRAY),
+            (&self.claims, Type::INT8_ARRAY),
+            (&self.claimed_by, Type::UUID_ARRAY),
+            (&self.attempts, Type::INT4_ARRAY),
+        ]
+    }
+}
+
+/// Seconds that the server counted, as a duration: below zero is zero, and nothing overflows.
+fn seconds_to_duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
+}

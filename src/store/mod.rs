@@ -1,0 +1,42 @@
+//! The statements, one a file, whose header says what it locks and which index serves it. The only place that knows
+//! columns.
+
+use crate::schema::Schema;
+
+mod dispatch;
+mod history;
+mod queue;
+
+pub(crate) use dispatch::{Bell, Claimed, Claims, Entry, Held, Settlement, Store};
+pub(crate) use history::HistoryStatements;
+pub(crate) use queue::QueueStatements;
+
+/// A struct of statements, one field for each `.sql` file of the same name beside this one, with `new(&Schema)`, which
+/// renders them once.
+macro_rules! statements {
+    ($(#[$attribute:meta])* $name:ident { $($statement:ident),* $(,)? }) => {
+        $(#[$attribute])*
+        #[derive(Clone)]
+        pub(crate) struct $name {
+            $(pub(crate) $statement: String,)*
+        }
+
+        impl $name {
+            pub(crate) fn new(schema: &$crate::schema::Schema) -> Self {
+                $name {
+                    $($statement: $crate::store::render(
+                        schema,
+                        include_str!(concat!(stringify!($statement), ".sql")),
+                    ),)*
+                }
+            }
+        }
+    };
+}
+use statements;
+
+/// The statement with the schema's name in it, and without its comments: they are for readers, not for the wire.
+fn render(schema: &Schema, file: &str) -> String {
+    let lines = file.lines().filter(|line| !line.trim_start().starts_with("--"));
+    schema.render(&lines.collect::<Vec<_>>().join("\n"))
+}
