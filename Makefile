@@ -1,0 +1,27 @@
+# Each target is the set-up and then plain cargo. ARGS is handed on: make demo ARGS='--count 200 --json'
+
+.PHONY: help setup demo test bench lint doc
+
+help: ## Say what there is
+	@sed -n 's/^\([a-z]*\):.* ## /\1\t/p' Makefile
+
+setup: ## Find a PostgreSQL server, or install one
+	@.ci/setup
+
+demo: setup ## Start a server, insert rows, watch them being sent
+	cargo run --release --locked -- demo $(ARGS)
+
+# The tests mostly wait, so more of them than there are cores run at once.
+test: export RUST_TEST_THREADS ?= 8
+test: setup ## Run all tests
+	cargo test --locked $(ARGS)
+
+bench: setup ## Measure from insert to send
+	cargo bench --locked $(ARGS)
+
+lint: setup ## Check format and code
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+
+doc: setup ## Build the documentation
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --all-features $(ARGS)
