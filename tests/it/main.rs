@@ -1,1 +1,31 @@
-fn main() {}
+//! Behaviour, against real parts: a real PostgreSQL, real processes. Files are named after what can go wrong.
+#![expect(clippy::unwrap_used, reason = "in a test that is a failed assertion")]
+
+mod bell;
+mod bell_races;
+mod bell_stress;
+mod connect;
+mod dispatch;
+mod due_times;
+mod embedded;
+mod enqueue;
+mod harness;
+mod leases;
+mod locked_rows;
+mod lost_answers;
+mod many_reactors;
+mod migrations;
+mod misbehaving_senders;
+mod odd_rows;
+mod payloads;
+mod plans;
+mod process_due;
+mod producers;
+mod program;
+mod queue;
+mod rows_changed_under_us;
+mod schemas;
+mod senders;
+mod shutdown;
+mod status;
+mod support;

@@ -1,0 +1,27 @@
+//! What the tests stand on: a server, a database for each test, and patience.
+
+mod bell;
+mod child;
+mod database;
+mod eventually;
+mod gate;
+mod held_up;
+pub(crate) mod program;
+mod proxy;
+mod role;
+mod running;
+mod server;
+mod sleeper;
+
+pub(crate) use child::Child;
+pub(crate) use database::{TestDb, connect};
+pub(crate) use eventually::{eventually, expect};
+pub(crate) use gate::Gate;
+pub(crate) use proxy::Mode;
+pub(crate) use role::Role;
+pub(crate) use running::{Running, reactor_on};
+pub(crate) use server::client_program;
+pub(crate) use sleeper::Sleeper;
+
+/// Far longer than anything that works takes, far shorter than the safety scan of a test's reactor.
+pub(crate) const SOON: std::time::Duration = std::time::Duration::from_secs(20);
