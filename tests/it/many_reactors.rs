@@ -1,0 +1,141 @@
+//! Several reactors on one database.
+
+use std::time::{Duration, Instant};
+
+use doorbell::senders::Recording;
+use doorbell::{ChannelConfig, Notification, Receipt, RetryPolicy, SendError, Sender};
+use tokio::sync::watch;
+
+use crate::support::{Gate, Running, SOON, TestDb};
+
+fn one_at_a_time(retry: Duration) -> ChannelConfig {
+    let config = ChannelConfig::default()
+        .max_in_flight(1)
+        .timeout(Duration::from_secs(600));
+    config.retry(RetryPolicy::linear(retry))
+}
+
+#[tokio::test]
+async fn rows_are_shared_out_and_none_is_sent_twice() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    let mut running = Vec::new();
+    for _ in 0..3 {
+        running.push(Running::start(db.reactor(recording.clone())).await);
+    }
+    let client = db.client().await;
+    client
+        .batch_execute(
+            "INSERT INTO notification_jobs (channel, recipient) SELECT 'ops', n::text FROM generate_series(1, 400) n",
+        )
+        .await
+        .unwrap();
+    for n in 401..=500 {
+        db.insert(&n.to_string()).await;
+    }
+    db.becomes("sent=500").await;
+    let mut recipients: Vec<u32> = recording
+        .recorded()
+        .iter()
+        .map(|n| n.recipient().parse().unwrap())
+        .collect();
+    recipients.sort_unstable();
+    assert!(recipients.into_iter().eq(1..=500), "each once");
+    assert_eq!(db.value("SELECT max(attempts) FROM notification_jobs").await, "1");
+    for running in running {
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_reactor_without_a_free_slot_leaves_rows_to_others() {
+    let (db, gate, recording) = (TestDb::new().await, Gate::shut(), Recording::new());
+    let full = Running::start(db.reactor_with(gate.clone(), one_at_a_time(Duration::from_secs(1)))).await;
+    db.insert("fills the first").await;
+    gate.next().await;
+    let free = Running::start(db.reactor(recording.clone())).await;
+    for n in 0..20 {
+        db.insert(&n.to_string()).await;
+        let sent = tokio::time::timeout(SOON, recording.next()).await.unwrap();
+        assert_eq!(sent.recipient(), n.to_string());
+    }
+    gate.open();
+    full.stop().await;
+    free.stop().await;
+}
+
+/// Fails `retry me` when told to, and never ends what else it sends.
+struct FailsWhenTold {
+    recording: Recording,
+    go: watch::Sender<bool>,
+}
+
+impl Sender for FailsWhenTold {
+    async fn send(&self, notification: &Notification) -> Result<Receipt, SendError> {
+        self.recording.send(notification).await?;
+        if notification.recipient() != "retry me" {
+            std::future::pending::<()>().await;
+        }
+        self.go.subscribe().wait_for(|go| *go).await?;
+        Err(SendError::transient("told to"))
+    }
+}
+
+/// Two reactors: one in the middle of the row `retry me`, the other asleep without knowing of it.
+async fn one_that_will_fail_and_one_asleep(
+    db: &TestDb,
+    retry: Duration,
+) -> (Running, FailsWhenTold, Running, Recording) {
+    let sender = || FailsWhenTold {
+        recording: Recording::new(),
+        go: watch::Sender::new(false),
+    };
+    let told = sender();
+    let given = FailsWhenTold {
+        recording: told.recording.clone(),
+        go: told.go.clone(),
+    };
+    let failing = db
+        .reactor_with(given, one_at_a_time(retry))
+        .shutdown_grace(Duration::from_millis(100));
+    let failing = Running::start(failing).await;
+    db.insert("retry me").await;
+    told.recording.next().await;
+    let recording = Recording::new();
+    let other = Running::start(db.reactor(recording.clone())).await;
+    db.armed(1).await;
+    (failing, told, other, recording)
+}
+
+#[tokio::test]
+async fn a_retry_that_falls_due_while_its_reactor_is_full_is_sent_by_another() {
+    let db = TestDb::new().await;
+    let (failing, told, other, recording) = one_that_will_fail_and_one_asleep(&db, Duration::from_secs(1)).await;
+    // Unheard, so that the reactor whose slot is about to be free takes it.
+    db.psql("SET doorbell.notify = off; INSERT INTO notification_jobs (channel, recipient) VALUES ('ops', 'filler')")
+        .await;
+    told.go.send_replace(true);
+    told.recording.next().await;
+    let sent = tokio::time::timeout(SOON, recording.next()).await.unwrap();
+    assert_eq!((sent.recipient(), sent.attempt()), ("retry me", 2));
+    other.stop().await;
+    failing.stop().await;
+}
+
+#[tokio::test]
+async fn a_retry_whose_reactor_has_stopped_is_sent_by_another_when_it_is_due() {
+    let db = TestDb::new().await;
+    let (failing, told, other, recording) = one_that_will_fail_and_one_asleep(&db, Duration::from_millis(1500)).await;
+    told.go.send_replace(true);
+    let failed = "SELECT count(*) FROM notification_jobs WHERE last_error = 'told to'";
+    crate::support::eventually(SOON, || async {
+        let rows = db.value(failed).await;
+        crate::support::expect(rows == "1", rows)
+    })
+    .await;
+    let begun = Instant::now();
+    failing.stop().await;
+    let sent = tokio::time::timeout(SOON, recording.next()).await.unwrap();
+    assert_eq!((sent.recipient(), sent.attempt()), ("retry me", 2));
+    assert!(begun.elapsed() > Duration::from_millis(500), "not before it was due");
+    other.stop().await;
+}

@@ -1,0 +1,66 @@
+//! Plans that the server made for another size of the table.
+
+use std::time::Duration;
+
+use doorbell::senders::Recording;
+use doorbell::{ChannelConfig, Database, Reactor};
+
+use crate::support::{TestDb, eventually, expect};
+
+async fn scans_of_the_whole_table(db: &TestDb) -> u64 {
+    let scans = db.value("SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'notification_jobs'");
+    scans.await.parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_plan_made_while_the_table_was_small_does_not_outlive_its_growth() {
+    let db = TestDb::new().await;
+    let insert = "INSERT INTO notification_jobs (channel, recipient, status)";
+    db.psql(&format!(
+        "ALTER TABLE notification_jobs SET (autovacuum_enabled = off); {insert} VALUES ('ops', 'me', 'sent')"
+    ))
+    .await;
+    db.psql("ANALYZE notification_jobs").await;
+    let database = Database::builder(db.url()).pool_size(1).build().unwrap();
+    let reactor = Reactor::builder(database).channel("ops", Recording::new(), ChannelConfig::default());
+    let reactor = reactor.build().unwrap();
+    // The server plans a statement five times before it keeps a plan.
+    for _ in 0..10 {
+        reactor.process_due(1).await.unwrap();
+    }
+    db.psql(&format!(
+        "{insert} SELECT 'ops', 'me', 'pending' FROM generate_series(1, 50000)"
+    ))
+    .await;
+    let before = scans_of_the_whole_table(&db).await;
+    assert_eq!(reactor.process_due(320).await.unwrap().sent, 320);
+    drop(reactor);
+    // A session may keep what it has counted to itself until it ends.
+    eventually(Duration::from_secs(10), || async {
+        let sessions = db.value("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'doorbell' AND datname = current_database()");
+        expect(sessions.await == "0", "the reactor's session has not ended")
+    })
+    .await;
+    let scans = scans_of_the_whole_table(&db).await - before;
+    assert!(scans < 15, "{scans} scans for 20 claims and as many settlements");
+}
+
+#[tokio::test]
+async fn a_claim_out_of_a_backlog_looks_its_rows_up_by_their_keys() {
+    let db = TestDb::new().await;
+    db.psql(
+        "ALTER TABLE notification_jobs SET (autovacuum_enabled = off);
+         INSERT INTO notification_jobs (channel, recipient) SELECT 'ops', 'me' FROM generate_series(1, 20000)",
+    )
+    .await;
+    db.psql("ANALYZE notification_jobs").await;
+    let database = Database::builder(db.url()).pool_size(1).build().unwrap();
+    let reactor = Reactor::builder(database).channel("ops", Recording::new(), ChannelConfig::default());
+    let reactor = reactor.build().unwrap();
+    let before = scans_of_the_whole_table(&db).await;
+    assert_eq!(reactor.process_due(320).await.unwrap().sent, 320);
+    drop(reactor);
+    assert_eq!(db.terminate_backends("doorbell").await, 0);
+    let scans = scans_of_the_whole_table(&db).await - before;
+    assert!(scans < 5, "{scans} scans for 20 claims");
+}
