@@ -3,12 +3,14 @@
 -- arrays, one element a row: $1 id uuid; $2 claim bigint; $3 claimed_by uuid; $4 attempts int; $5 outcome text;
 -- $6 delay of a retry in seconds float8; $7 error text; $8 receipt text
 --
--- Locks the rows through notification_jobs_pkey, and waits for one that somebody holds no longer than 200 ms: that is
--- an error, and the others of the batch are written without it (locked.sql). To skip it here would cost every batch a
--- lock for each row and a second look-up: 0.16 instead of 0.07 ms a row. A row is written only if it is still pending under the claim that is
--- being settled, or if it bears a lower claim: then a crash of the server lost our claim, and the outcome counts all the
--- same. Rows that are no longer ours are missing from the answer. Whether an attempt is left is decided here and nowhere
--- else, by the row as it is now: max_attempts may have been changed meanwhile.
+-- Locks the rows through notification_jobs_pkey, and waits for one that somebody holds no longer than 200 ms: that is an
+-- error, and the others of the batch are written without it (locked.sql). To skip it here would cost every batch a lock
+-- for each row and a second look-up: 0.16 instead of 0.07 ms a row.
+--
+-- A row is written only if it is still pending under the claim that is being settled, or if it bears a lower claim: then a
+-- crash of the server lost our claim, and the outcome counts all the same. Rows that are no longer ours are missing from
+-- the answer. Whether an attempt is left is decided here and nowhere else, by the row as it is now: max_attempts may have
+-- been changed meanwhile.
 WITH setting AS MATERIALIZED (
     SELECT set_config('synchronous_commit',
                       CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
