@@ -132,6 +132,14 @@ impl Error {
         self.database().map(|error| error.code().code())
     }
 
+    /// The server is well, and did nothing of what was asked. Otherwise it is away, starting, full, shutting down or a
+    /// standby, or nobody knows what it did.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let of_the_server =
+            |code: &str| ["25006", "53300"].contains(&code) || code.starts_with("08") || code.starts_with("57P");
+        self.sqlstate().is_some_and(|code| !of_the_server(code))
+    }
+
     /// The server's answer that is behind this error.
     pub(crate) fn database(&self) -> Option<&DbError> {
         causes(self).find_map(|cause| cause.downcast_ref())

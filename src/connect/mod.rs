@@ -20,6 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use deadpool_postgres::{Client, Pool, PoolError, TimeoutType};
+use tokio_postgres::Client as PgClient;
 
 pub use self::builder::DatabaseBuilder;
 use self::connector::Connector;
@@ -111,8 +112,8 @@ impl Database {
         self.0.listener.named(application_name).direct().await
     }
 
-    /// Asks the server to cancel what runs on a connection of the pool, which is to be thrown away; waits for nothing.
-    pub(crate) fn cancel(&self, client: &Client) {
+    /// Asks the server to cancel what runs on a connection, which is to be thrown away; waits for nothing.
+    pub(crate) fn cancel(&self, client: &PgClient) {
         self.0.connector.cancel(client);
     }
 

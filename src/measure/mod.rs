@@ -7,6 +7,7 @@
 //! - `pauses`: the time between rows; `latencies`: their percentiles.
 
 mod enqueue;
+mod floor;
 mod latencies;
 mod notify;
 mod pauses;

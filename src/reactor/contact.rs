@@ -39,10 +39,7 @@ impl Reactor {
     }
 }
 
-/// Can waiting help? The server is away, starting, full, shutting down, or a standby.
+/// Can waiting help?
 fn may_pass(error: &Error) -> bool {
-    match error.sqlstate() {
-        Some(code) => ["57P01", "57P02", "57P03", "53300", "25006"].contains(&code) || code.starts_with("08"),
-        None => error.is_connection() || error.is_timeout(),
-    }
+    !error.is_refusal() && (error.is_database() || error.is_connection() || error.is_timeout())
 }

@@ -243,7 +243,9 @@ impl Dispatcher {
                     self.start(claims, claimed_at);
                 }
                 Err(error) => {
-                    self.releases = RELEASES.map(|after| claimed_at + after).into();
+                    if !error.is_refusal() {
+                        self.releases = RELEASES.map(|after| claimed_at + after).into();
+                    }
                     failure = Some(error);
                 }
             }
@@ -260,10 +262,18 @@ impl Dispatcher {
                 short: true,
             });
         }
-        self.shared
+        // On `hold` a claim waits for its flush, and would keep the listening session from hearing the next ring.
+        let session = self.session.as_ref().filter(|_| !hold && self.shared.store.is_direct());
+        let lookout = session.map(|session| session.lookout());
+        let claim = self
+            .shared
             .store
-            .claim(wanted, hold, self.shared.instance, self.shared.lease)
-            .await
+            .claim(lookout, wanted, hold, self.shared.instance, self.shared.lease);
+        let claims = claim.await;
+        if let (Some(session), Err(error)) = (session, &claims) {
+            session.doubt(error);
+        }
+        claims
     }
 
     fn start(&self, claims: Claims, claimed_at: Instant) {

@@ -11,20 +11,23 @@ use backoff::ExponentialBackoff;
 use backoff::backoff::Backoff;
 use futures::{Stream, StreamExt};
 use tokio::sync::{Notify, watch};
+use tokio_postgres::AsyncMessage;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client as PgClient};
 
 use crate::Error;
 use crate::connect::Database;
 use crate::reactor::wake::{Reasons, Wake};
-use crate::store::Bell;
+use crate::store::{Bell, Lookout};
 
 /// How long an answer on this session may take before the session counts as dead.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// How often the session is asked whether it still listens.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
-/// How long arming waits for its lock.
-const LOCK_TIMEOUT: &str = "1s";
+/// The last four are for the claims: not to wait for their flush, and to take the plan that reads by the index, made once,
+/// whatever the size of the table was when it was made.
+const SETTINGS: &str = "SET idle_session_timeout = 0; SET statement_timeout = 0; SET lock_timeout = '1s'; \
+     SET default_transaction_isolation = 'read committed'; SET synchronous_commit = off; \
+     SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
 /// Whether the reactor hears the bell.
@@ -40,7 +43,7 @@ pub(crate) enum Link {
 
 /// A session on which LISTEN was acknowledged.
 pub(crate) struct Session {
-    client: PgClient,
+    lookout: Lookout,
     bell: Bell,
     broken: Notify,
 }
@@ -77,10 +80,22 @@ impl Session {
         asked.map_err(|error| self.give_up(error))
     }
 
+    /// Claims run here: this session's backend is awake when the bell has rung.
+    pub(crate) fn lookout(&self) -> &Lookout {
+        &self.lookout
+    }
+
+    /// A claim failed here. Unless the server merely refused it, the session is of no use any more.
+    pub(crate) fn doubt(&self, error: &Error) {
+        if !error.is_refusal() {
+            self.broken.notify_one();
+        }
+    }
+
     /// Asks for one lock. The functions that answer nothing count as true.
     async fn ask(&self, sql: &str, (class, id): (i32, i32)) -> Result<bool, Error> {
         let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&class, Type::INT4), (&id, Type::INT4)];
-        let rows = within(self.client.query_typed(sql, &parameters)).await?;
+        let rows = within(self.lookout.client().query_typed(sql, &parameters)).await?;
         let row = rows
             .first()
             .ok_or_else(|| Error::connection("the listening session gave no answer"))?;
@@ -142,7 +157,7 @@ impl Listener {
             Err(error) => return error,
         };
         let session = Arc::new(Session {
-            client: direct.client,
+            lookout: Lookout::new(direct.client),
             bell: self.bell.clone(),
             broken: Notify::new(),
         });
@@ -170,7 +185,7 @@ impl Listener {
 
     /// Listens, says so, and then probes the session until it fails.
     async fn attend(&self, session: &Arc<Session>, pauses: &mut ExponentialBackoff) -> Error {
-        if let Err(error) = within(session.client.batch_execute(&listen_sql(&self.bell.topic))).await {
+        if let Err(error) = within(session.lookout.client().batch_execute(&listen_sql(&self.bell.topic))).await {
             return error;
         }
         pauses.reset();
@@ -187,7 +202,13 @@ impl Listener {
     /// Does the session answer, and does the server still know that it listens?
     async fn probe(&self, session: &Session) -> Result<(), Error> {
         let sql = "SELECT true FROM pg_catalog.pg_listening_channels() AS topic WHERE topic = $1";
-        let rows = within(session.client.query_typed(sql, &[(&self.bell.topic, Type::TEXT)])).await?;
+        let rows = within(
+            session
+                .lookout
+                .client()
+                .query_typed(sql, &[(&self.bell.topic, Type::TEXT)]),
+        )
+        .await?;
         if rows.is_empty() {
             Err(Error::connection("the session lost its LISTEN"))
         } else {
@@ -203,11 +224,7 @@ impl Listener {
 
 /// What a listening session needs, whatever its role's defaults are, and LISTEN.
 fn listen_sql(topic: &str) -> String {
-    format!(
-        "SET idle_session_timeout = 0; SET statement_timeout = 0; SET lock_timeout = '{LOCK_TIMEOUT}'; \
-         SET default_transaction_isolation = 'read committed'; LISTEN \"{}\"",
-        topic.replace('"', "\"\"")
-    )
+    format!("{SETTINGS}; LISTEN \"{}\"", topic.replace('"', "\"\""))
 }
 
 /// Pauses between tries to connect: from about 100 ms up to 2 s, jitter included, and never at an end.

@@ -1,12 +1,12 @@
 //! The statements of a reactor: claim, settle, renew, release, and its entry in the list of reactors.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Object;
-use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client as PgClient, Row, Statement};
 use uuid::Uuid;
 
 use crate::Error;
@@ -18,9 +18,13 @@ use crate::store::statements;
 /// How long a statement may take before its connection is thrown away. What it asked for may be done all the same.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
 
-/// A prepared statement that takes longer than this is prepared anew the next time: its plan may have been made, and kept,
-/// when the table was so small that to read all of it was best. The server itself finds that out at its next ANALYZE only.
-const SUSPICIOUSLY_SLOW: Duration = Duration::from_millis(10);
+/// Is a prepared statement so slow that it had better be prepared anew the next time? Its plan may have been made, and
+/// kept, when the table was so small that to read all of it was best. The server itself finds that out at its next
+/// ANALYZE only.
+fn is_suspicious(took: Duration, rows: usize) -> bool {
+    let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+    took > Duration::from_millis(5).saturating_add(Duration::from_micros(100).saturating_mul(rows))
+}
 
 type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -38,6 +42,12 @@ struct Inner {
 statements! {
     /// The statements of a reactor.
     DispatchStatements { bell, claim, locked, next_due, register, release_unknown, renew, ring, settle, unregister, unserved }
+}
+
+/// A session outside the pool that claims run on: the one that hears the bell, whose backend is awake by then.
+pub(crate) struct Lookout {
+    client: PgClient,
+    claim: Mutex<Option<Statement>>,
 }
 
 /// What a claim found.
@@ -110,9 +120,17 @@ impl Store {
         }))
     }
 
-    /// Takes due rows, at most `slots` of each channel. `hold`: these channels never send twice by themselves.
+    /// Whether the pool's sessions are like the listening one. If not (`listen_url`), that one may have another role, which
+    /// listens and no more.
+    pub(crate) fn is_direct(&self) -> bool {
+        !self.0.database.through_pooler()
+    }
+
+    /// Takes due rows, at most `slots` of each channel. `hold`: these channels never send twice by themselves. On the
+    /// lookout if there is one, else on a connection of the pool.
     pub(crate) async fn claim(
         &self,
+        lookout: Option<&Lookout>,
         wanted: &[(&str, u32)],
         hold: bool,
         reactor: Uuid,
@@ -124,18 +142,17 @@ impl Store {
             .map(|(_, slots)| i32::try_from(*slots).unwrap_or(i32::MAX))
             .collect();
         let lease = lease.as_secs_f64();
-        let rows = self
-            .query(
-                &self.0.sql.claim,
-                &[
-                    (&channels, Type::TEXT_ARRAY),
-                    (&slots, Type::INT4_ARRAY),
-                    (&reactor, Type::UUID),
-                    (&lease, Type::FLOAT8),
-                    (&hold, Type::BOOL),
-                ],
-            )
-            .await?;
+        let parameters: [Parameter<'_>; 5] = [
+            (&channels, Type::TEXT_ARRAY),
+            (&slots, Type::INT4_ARRAY),
+            (&reactor, Type::UUID),
+            (&lease, Type::FLOAT8),
+            (&hold, Type::BOOL),
+        ];
+        let rows = match lookout {
+            Some(lookout) => self.query_on(lookout, &self.0.sql.claim, &parameters).await?,
+            None => self.query(&self.0.sql.claim, &parameters).await?,
+        };
         let mut claims = Claims {
             rows: Vec::with_capacity(rows.len()),
             failed: vec![],
@@ -148,8 +165,8 @@ impl Store {
                 *slots = slots.saturating_sub(1);
                 claims.short &= *slots > 0;
             }
-            match row.try_get("verdict")? {
-                "claimed" => claims.rows.push(Claimed::from_row(row)?),
+            match row.try_get("status")? {
+                "pending" => claims.rows.push(Claimed::from_row(row)?),
                 "expired" => claims.expired.push(row.try_get("id")?),
                 _ => claims.failed.push(row.try_get("id")?),
             }
@@ -301,6 +318,30 @@ impl Store {
         Ok(())
     }
 
+    /// Runs a claim on the lookout. After an error, or when it was slow, it is prepared anew the next time.
+    async fn query_on(&self, lookout: &Lookout, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
+        let answer = tokio::time::timeout(STATEMENT_LIMIT, async {
+            let statement = match lookout.take() {
+                Some(statement) => statement,
+                None => lookout.client.prepare_typed(sql, &types(parameters)).await?,
+            };
+            let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
+            let begun = Instant::now();
+            let rows = lookout.client.query(&statement, &values).await?;
+            if !is_suspicious(begun.elapsed(), rows.len()) {
+                lookout.keep(statement);
+            }
+            Ok::<_, tokio_postgres::Error>(rows)
+        });
+        match answer.await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => {
+                self.0.database.cancel(&lookout.client);
+                Err(no_answer())
+            }
+        }
+    }
+
     /// Runs one statement on a pooled connection. Whatever goes wrong, that connection is thrown away: the error may mean
     /// that it is dead, that it leads to a read-only server, or that what it has prepared is out of date.
     async fn query(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
@@ -317,7 +358,7 @@ impl Store {
             Ok(Err(error)) => Error::from(error),
             Err(_) => {
                 self.0.database.cancel(&client);
-                Error::timeout(format!("the database did not answer within {STATEMENT_LIMIT:?}"))
+                no_answer()
             }
         };
         drop(Object::take(client));
@@ -330,15 +371,45 @@ async fn query_prepared(
     sql: &str,
     parameters: &[Parameter<'_>],
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
-    let types: Vec<Type> = parameters.iter().map(|(_, of)| of.clone()).collect();
+    let types = types(parameters);
     let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
     let statement = client.prepare_typed_cached(sql, &types).await?;
     let begun = Instant::now();
     let rows = client.query(&statement, &values).await?;
-    if begun.elapsed() > SUSPICIOUSLY_SLOW {
+    if is_suspicious(begun.elapsed(), rows.len()) {
         client.statement_cache.remove(sql, &types);
     }
     Ok(rows)
+}
+
+fn types(parameters: &[Parameter<'_>]) -> Vec<Type> {
+    parameters.iter().map(|(_, of)| of.clone()).collect()
+}
+
+fn no_answer() -> Error {
+    Error::timeout(format!("the database did not answer within {STATEMENT_LIMIT:?}"))
+}
+
+impl Lookout {
+    /// Claims run on this session from now on, with a statement that is prepared at the first.
+    pub(crate) fn new(client: PgClient) -> Self {
+        Lookout {
+            client,
+            claim: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn client(&self) -> &PgClient {
+        &self.client
+    }
+
+    fn take(&self) -> Option<Statement> {
+        self.claim.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn keep(&self, claim: Statement) {
+        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = Some(claim);
+    }
 }
 
 impl Claimed {

@@ -7,7 +7,7 @@ mod dispatch;
 mod history;
 mod queue;
 
-pub(crate) use dispatch::{Bell, Claimed, Claims, Entry, Held, Settlement, Store};
+pub(crate) use dispatch::{Bell, Claimed, Claims, Entry, Held, Lookout, Settlement, Store};
 pub(crate) use history::HistoryStatements;
 pub(crate) use queue::QueueStatements;
 

@@ -14,7 +14,7 @@ free AS MATERIALIZED (
     SELECT job.id
     FROM lease
     JOIN :"schema".notification_jobs AS job USING (id)
-    WHERE job.status = 'pending'
+    WHERE job.id = ANY ($1) AND job.status IS NOT DISTINCT FROM 'pending'
       AND ((job.claim = lease.claim AND job.claimed_by = lease.claimed_by) OR job.claim < lease.claim)
     ORDER BY job.id
     FOR NO KEY UPDATE OF job SKIP LOCKED
@@ -35,5 +35,5 @@ SELECT job.id, renewed.id IS NOT NULL AS renewed
 FROM lease
 JOIN :"schema".notification_jobs AS job USING (id)
 LEFT JOIN renewed USING (id)
-WHERE job.status = 'pending'
+WHERE job.id = ANY ($1) AND job.status IS NOT DISTINCT FROM 'pending'
   AND ((job.claim = lease.claim AND job.claimed_by = lease.claimed_by) OR job.claim < lease.claim)

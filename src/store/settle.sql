@@ -7,6 +7,9 @@
 -- error, and the others of the batch are written without it (locked.sql). To skip it here would cost every batch a lock
 -- for each row and a second look-up: 0.16 instead of 0.07 ms a row.
 --
+-- The second condition on the id says nothing new, and IS NOT DISTINCT FROM is an equality: both keep the planner, whose
+-- statistics may say that hardly a row is pending, from reading all of notification_jobs_due instead of by the keys.
+--
 -- A row is written only if it is still pending under the claim that is being settled, or if it bears a lower claim: then a
 -- crash of the server lost our claim, and the outcome counts all the same. Rows that are no longer ours are missing from
 -- the answer. Whether an attempt is left is decided here and nowhere else, by the row as it is now: max_attempts may have
@@ -42,6 +45,6 @@ SET status = CASE
     receipt = CASE WHEN settled.kind = 'sent' THEN settled.receipt ELSE job.receipt END,
     updated_at = clock_timestamp()
 FROM settled
-WHERE job.id = settled.id AND job.status = 'pending'
+WHERE job.id = settled.id AND job.id = ANY ($1) AND job.status IS NOT DISTINCT FROM 'pending'
   AND ((job.claim = settled.claim AND job.claimed_by = settled.claimed_by) OR job.claim < settled.claim)
 RETURNING job.id, job.status

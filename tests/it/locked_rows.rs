@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use doorbell::senders::Recording;
-use doorbell::{ChannelConfig, Receipt, SendError};
+use doorbell::{ChannelConfig, OnUnknown, Receipt, SendError};
+use tokio_postgres::Client;
 
 use crate::support::{Gate, Running, SOON, TestDb, eventually, expect};
 
@@ -173,10 +174,8 @@ async fn a_lock_on_the_table_delays_and_loses_nothing() {
     running.stop().await;
 }
 
-#[tokio::test]
-async fn a_statement_that_is_given_up_leaves_no_backend_waiting_for_the_lock() {
-    let (db, recording) = (TestDb::new().await, Recording::new());
-    let running = Running::start(db.reactor(recording.clone())).await;
+/// A row due in half a second, and the whole table locked by then.
+async fn lock_the_table_around_a_due_row(db: &TestDb) -> Client {
     db.psql(
         "INSERT INTO notification_jobs (channel, recipient, next_attempt_at)
          VALUES ('ops', 'me', clock_timestamp() + interval '0.5 s')",
@@ -185,13 +184,30 @@ async fn a_statement_that_is_given_up_leaves_no_backend_waiting_for_the_lock() {
     let holder = db.client().await;
     let lock = "BEGIN; LOCK TABLE notification_jobs IN ACCESS EXCLUSIVE MODE";
     holder.batch_execute(lock).await.unwrap();
-    let waiting = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
-                   AND query LIKE '%SKIP LOCKED%' ORDER BY query_start LIMIT 1";
-    let pid = eventually(SOON, || async {
-        let pid = db.value(waiting).await;
-        expect(!pid.is_empty(), "no claim waits").map(|()| pid)
+    holder
+}
+
+/// The backend of a session of this name that waits for a lock.
+async fn waiting_backend(db: &TestDb, application_name: &str) -> String {
+    let waiting = format!(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+         AND application_name = '{application_name}' ORDER BY query_start LIMIT 1"
+    );
+    eventually(SOON, || async {
+        let pid = db.value(&waiting).await;
+        expect(!pid.is_empty(), format!("no session of {application_name} waits")).map(|()| pid)
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn a_statement_that_is_given_up_leaves_no_backend_waiting_for_the_lock() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    // Claims of a channel that holds run on the pool.
+    let hold = ChannelConfig::default().on_unknown(OnUnknown::Hold);
+    let running = Running::start(db.reactor_with(recording.clone(), hold)).await;
+    let holder = lock_the_table_around_a_due_row(&db).await;
+    let pid = waiting_backend(&db, "doorbell").await;
     let is_there = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
     eventually(SOON, || async {
         expect(db.value(&is_there).await == "0", "it waits still")
@@ -200,5 +216,23 @@ async fn a_statement_that_is_given_up_leaves_no_backend_waiting_for_the_lock() {
     holder.batch_execute("COMMIT").await.unwrap();
     db.becomes("sent=1").await;
     assert_eq!(recording.recorded().len(), 1);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_claim_that_waits_for_a_locked_table_does_not_cost_the_listening_session() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    let running = Running::start(db.reactor(recording.clone())).await;
+    let holder = lock_the_table_around_a_due_row(&db).await;
+    let pid = waiting_backend(&db, "listener").await;
+    // Longer than the session waits for a lock.
+    holder.batch_execute("SELECT pg_sleep(2.5); COMMIT").await.unwrap();
+    db.becomes("sent=1").await;
+    let listeners = "SELECT string_agg(pid::text, ' ') FROM pg_stat_activity
+                     WHERE datname = current_database() AND application_name = 'listener'";
+    assert_eq!(db.value(listeners).await, pid, "another session listens");
+    db.insert("another").await;
+    db.becomes("sent=2").await;
+    assert_eq!(recording.recorded().len(), 2);
     running.stop().await;
 }

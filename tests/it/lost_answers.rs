@@ -42,7 +42,9 @@ async fn rows_of_a_claim_whose_answer_never_came_are_given_back_and_sent_at_no_c
 async fn so_are_those_of_a_claim_that_is_committed_after_the_reactor_is_back() {
     let (db, recording) = (TestDb::new().await, Recording::new());
     let proxy = db.proxy().await;
-    let database = db.database_through(&proxy).build().unwrap();
+    // So that claims run on the pool, where they wait longer than on the listening session.
+    let database = db.database_through(&proxy).listen_url(db.url_through(&proxy));
+    let database = database.build().unwrap();
     let held_up = db.hold_up_claims().await;
     let running = Running::start(reactor_on(database, recording.clone(), ChannelConfig::default())).await;
     db.insert("slow").await;

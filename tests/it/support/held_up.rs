@@ -53,17 +53,15 @@ impl TestDb {
     /// Holds producers up between their two looks at who is asleep.
     pub(crate) async fn hold_up_inserts(&self) -> HeldUp<'_> {
         let real = self
-            .value("SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgname = 'doorbell_on_insert'")
+            .value("SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = 'doorbell_on_insert'")
             .await;
-        let between = "pg_try_advisory_xact_lock_shared(";
+        let between = "pg_catalog.pg_try_advisory_xact_lock_shared(";
         assert_eq!(
             real.matches(between).count(),
             1,
-            "the trigger is not what this test knows: {real}"
+            "the function is not what this test knows: {real}"
         );
-        let slow = real.replace(between, "held_up_try(");
-        self.hold_up(&format!("DROP TRIGGER doorbell_on_insert ON notification_jobs; {slow}"))
-            .await
+        self.hold_up(&real.replace(between, "public.held_up_try(")).await
     }
 
     async fn hold_up(&self, trigger: &str) -> HeldUp<'_> {

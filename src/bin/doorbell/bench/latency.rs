@@ -66,9 +66,11 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 async fn measure(database: &Database, samples: u32, gap: Gap) -> Result<Report, Failure> {
     let mut rows = Probe::enqueue(database).await?;
     let mut notifies = Probe::notify(database).await?;
+    let mut floors = Probe::floor(database).await?;
     // The first of each meets cold caches.
     rows.time_one().await?;
     notifies.time_one().await?;
+    floors.time_one().await?;
     let mut report = Report::new(server_version(database).await?);
     let (pauses, progress) = (gap.pauses(), progress(samples));
     for _ in 0..samples {
@@ -76,6 +78,8 @@ async fn measure(database: &Database, samples: u32, gap: Gap) -> Result<Report, 
         report.row.add(rows.time_one().await?);
         pauses.next().await;
         report.notify.add(notifies.time_one().await?);
+        pauses.next().await;
+        report.floor.add(floors.time_one().await?);
         progress.inc(1);
     }
     progress.finish_and_clear();
@@ -98,6 +102,7 @@ struct Report {
     server_version: String,
     row: Latencies,
     notify: Latencies,
+    floor: Latencies,
 }
 
 impl Report {
@@ -106,6 +111,7 @@ impl Report {
             server_version,
             row: Latencies::new(),
             notify: Latencies::new(),
+            floor: Latencies::new(),
         }
     }
 
@@ -120,6 +126,7 @@ impl Report {
             server_version,
             row,
             notify,
+            floor,
         } = self;
         json!({
             "samples": row.samples(),
@@ -131,6 +138,8 @@ impl Report {
             "notify_p95_us": notify.quantile_us(0.95),
             "notify_p99_us": notify.quantile_us(0.99),
             "notify_max_us": notify.quantile_us(1.0),
+            "floor_claim_p50_us": floor.p50_us(),
+            "floor_claim_p99_us": floor.quantile_us(0.99),
             "ratio_p50": self.ratio(),
             "server_version": server_version,
         })
