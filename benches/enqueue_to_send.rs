@@ -103,6 +103,7 @@ async fn time(
     for _ in 0..rows {
         pauses.next().await;
         let latency = probe.time_one().await?;
+        probe.settled().await?;
         latencies.add(latency);
         total += latency;
     }

@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client as PgClient, Statement};
 
 use super::probe::{Arrival, Probe, Receiver};
-use crate::Error;
 use crate::connect::{Database, Direct};
+use crate::{Error, Uuid};
 
 const TOPIC: &str = "doorbell_bench_floor";
 /// The same columns, defaults, checks and indexes as the queue itself, so that what differs is what Doorbell does.
@@ -26,7 +26,7 @@ const CLAIM: &str = r#"
                 WHERE channel = 'bench' AND status = 'pending' AND next_attempt_at <= clock_timestamp()
                 ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED)
     RETURNING id, channel, recipient, payload::text"#;
-const SETTLE: &str = r#"UPDATE :"schema".floor SET status = 'sent' WHERE status = 'pending'"#;
+const SETTLE: &str = r#"UPDATE :"schema".floor SET status = 'sent' WHERE id = $1"#;
 const UNFINISHED: &str = r#"SELECT EXISTS (SELECT FROM :"schema".floor WHERE status = 'pending')"#;
 
 impl Probe {
@@ -70,7 +70,9 @@ impl Probe {
                         Some(Ok(_)) => {}
                         _ => return,
                     },
-                    Some(Err(_)) = work.next(), if !work.is_empty() => return,
+                    Some(done) = work.next(), if !work.is_empty() => if done.is_err() {
+                        return;
+                    },
                 }
             }
         }));
@@ -86,10 +88,10 @@ async fn take(
     heard: &mpsc::UnboundedSender<Arrival>,
 ) -> Result<(), tokio_postgres::Error> {
     if let Some(row) = client.query_opt(claim, &[]).await? {
-        let arrival = (row.try_get(2)?, Instant::now());
+        let arrival = (row.try_get("recipient")?, Instant::now());
         // Nobody waits any more when the probe is gone.
         let _ = heard.send(arrival);
-        client.execute(settle, &[]).await?;
+        client.execute(settle, &[&row.try_get::<_, Uuid>("id")?]).await?;
     }
     Ok(())
 }

@@ -17,8 +17,16 @@ impl Pauses {
         Pauses { shortest, longest }
     }
 
+    /// No pauses at all: the next row comes as soon as the last one has arrived.
+    pub fn are_none(self) -> bool {
+        self.longest.is_zero()
+    }
+
     /// Sleeps for one.
     pub async fn next(self) {
+        if self.are_none() {
+            return;
+        }
         let spread = self.longest.saturating_sub(self.shortest);
         tokio::time::sleep(self.shortest + spread.mul_f64(random())).await;
     }

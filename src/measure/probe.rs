@@ -70,7 +70,7 @@ impl Probe {
         })
     }
 
-    /// Times one row, and returns when all that it set going is done.
+    /// Times one row, and returns when it has arrived.
     ///
     /// # Errors
     ///
@@ -81,8 +81,16 @@ impl Probe {
         let begun = Instant::now();
         self.producer.execute(&self.insert, &[&recipient]).await?;
         let arrived = in_time("a row did not arrive", self.arrival_of(&recipient)).await?;
-        in_time("a row was not done with", self.finish()).await?;
         Ok(arrived - begun)
+    }
+
+    /// Waits until all that the rows set going is done.
+    ///
+    /// # Errors
+    ///
+    /// The server's, or [`Error::is_timeout`]: something was still going on after 10 s.
+    pub async fn settled(&self) -> Result<(), Error> {
+        in_time("a row was not done with", self.finish()).await
     }
 
     async fn arrival_of(&mut self, recipient: &str) -> Result<Instant, Error> {

@@ -50,6 +50,8 @@ mod tests;
 const LINGER: Duration = Duration::from_millis(10);
 /// The longest linger after rings that found nothing.
 const LONGEST_LINGER: Duration = Duration::from_secs(1);
+/// For how long a reactor stays armed that has seen rows come one at a time.
+const TRICKLE: Duration = Duration::from_secs(1);
 /// How often a lingering reactor looks.
 const PACE: Duration = Duration::from_millis(1);
 /// Rings that found nothing count as one upon the other within this.
@@ -86,8 +88,8 @@ pub(crate) struct Look {
     pub(crate) free: bool,
     /// Every channel that had a free slot gave fewer rows than it has slots.
     pub(crate) short: bool,
-    /// Some row was found.
-    pub(crate) found: bool,
+    /// How many rows were found.
+    pub(crate) found: usize,
     /// The next due instant is past although the claim was short: somebody else holds a row's lock.
     pub(crate) locked: bool,
 }
@@ -104,6 +106,10 @@ pub(crate) struct Posture {
     roused: Option<Roused>,
     /// When the last sleep or nap began.
     rested_at: Option<Instant>,
+    /// What the looks since it got up have shown.
+    awake: Awake,
+    /// Until then rows are taken to come one at a time, each ringing for itself.
+    trickle_until: Option<Instant>,
     /// The last ring that found nothing (or the end of the linger it caused), and the next such linger.
     last_empty: Option<Instant>,
     empty_linger: Duration,
@@ -153,6 +159,14 @@ impl Drowsy {
     }
 }
 
+/// A time awake, from the look that got it up.
+#[derive(Clone, Copy, Debug)]
+struct Awake {
+    since: Instant,
+    /// A look found more than one row.
+    crowded: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Roused {
     by_ring: bool,
@@ -170,6 +184,11 @@ impl Posture {
             drowsy: Drowsy::begin(now),
             roused: None,
             rested_at: None,
+            awake: Awake {
+                since: now,
+                crowded: false,
+            },
+            trickle_until: None,
             last_empty: None,
             empty_linger: LINGER,
             lost_at: None,
@@ -254,6 +273,7 @@ impl Posture {
         self.phase = if !look.free {
             Phase::Saturated
         } else if !look.short {
+            self.awake.crowded = true;
             Phase::Looking { until: now + LINGER }
         } else {
             match self.phase {
@@ -291,9 +311,12 @@ impl Posture {
     }
 
     fn after_awake_look(&mut self, look: Look, until: Instant, now: Instant) -> Phase {
-        let until = if look.found { until.max(now + LINGER) } else { until };
+        let until = if look.found > 0 { until.max(now + LINGER) } else { until };
+        self.awake.crowded |= look.found > 1;
         if !self.listening {
             Phase::Polling
+        } else if look.found == 1 && self.trickles(now) {
+            Phase::Arming
         } else if now < until {
             // The longer the linger, the slower its looks: a thousand of them in all at most.
             Phase::Lingering {
@@ -306,8 +329,8 @@ impl Posture {
     }
 
     fn after_last_look(&mut self, look: Look, clean: bool, roused: Option<Roused>, now: Instant) -> Phase {
-        if look.found && roused.is_some_and(|roused| roused.by_ring && !roused.lone) {
-            return Phase::Looking { until: now + LINGER };
+        if roused.is_some_and(|roused| roused.by_ring && !roused.lone && self.is_load(look, now)) {
+            return self.get_up(now);
         }
         if clean && !look.locked {
             self.sleep(now)
@@ -321,13 +344,39 @@ impl Posture {
             by_ring: false,
             lone: true,
         });
-        if look.found && !roused.lone {
-            return Phase::Looking { until: now + LINGER };
+        if !roused.lone && self.is_load(look, now) {
+            return self.get_up(now);
         }
-        if roused.by_ring && !look.found {
+        if roused.by_ring && look.found == 0 {
             return self.after_empty_ring(look.locked, now);
         }
         self.rest(look.locked, now)
+    }
+
+    /// Is it for us to look, rather than for producers to ring? Rows that come one at a time, each when the last one is
+    /// done with, ring for nobody else to wait, and a ring is sooner than the next look at an interval would be.
+    fn is_load(&self, look: Look, now: Instant) -> bool {
+        look.found > 1 || (look.found == 1 && self.trickle_until.is_none_or(|until| now >= until))
+    }
+
+    fn get_up(&mut self, now: Instant) -> Phase {
+        self.awake = Awake {
+            since: now,
+            crowded: false,
+        };
+        Phase::Looking { until: now + LINGER }
+    }
+
+    /// Has no look of a whole linger found more than one row, although nobody had to ring? Asked anew every so often: what
+    /// rings one at a time may be many producers that wait for each other's bell, which only silence can tell.
+    fn trickles(&mut self, now: Instant) -> bool {
+        if now - self.awake.since < LINGER {
+            return false;
+        }
+        let crowded = std::mem::replace(&mut self.awake.crowded, false);
+        self.awake.since = now;
+        self.trickle_until = (!crowded).then_some(now + TRICKLE);
+        !crowded
     }
 
     /// A ring for a row that another reactor was quicker to take. One is an accident; one upon the other is load, and

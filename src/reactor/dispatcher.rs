@@ -91,7 +91,7 @@ impl Dispatcher {
 
     /// Claims and starts what is due now, at most `limit` rows, without a bell. Each channel is asked by itself, since the
     /// limit may be smaller than their free slots together, until it gives fewer rows than asked for.
-    pub(crate) async fn drain(mut self, mut limit: u32) -> Result<(), Error> {
+    pub(crate) async fn drain(self, mut limit: u32) -> Result<(), Error> {
         let mut open: Vec<usize> = (0..self.shared.channels.len()).collect();
         while limit > 0 && !open.is_empty() {
             // Before the slots are counted, so that one freed later ends the wait below.
@@ -156,7 +156,7 @@ impl Dispatcher {
                 Look {
                     free: false,
                     short: true,
-                    found: false,
+                    found: 0,
                     locked: false,
                 },
                 Instant::now(),
@@ -164,18 +164,18 @@ impl Dispatcher {
         }
         let wants_next_due = self.posture.wants_next_due();
         self.forget_retries(&free, wants_next_due);
-        let looked = self.claim_and_start(&free, u32::MAX).await;
-        let (found, short) = match looked {
-            Ok(looked) => (looked.found > 0, looked.short),
+        let (looked, next_due) = self.ask(&free, wants_next_due).await;
+        let looked = match looked {
+            Ok(looked) => looked,
             Err(error) => return self.failed(&error).await,
         };
         let mut locked = false;
-        if short && wants_next_due {
-            let names: Vec<&str> = free
-                .iter()
-                .map(|&(index, _)| &*self.shared.channels[index].name)
-                .collect();
-            match self.shared.store.next_due(&names, self.shared.instance).await {
+        if looked.short && wants_next_due {
+            let next_due = match next_due {
+                Some(next_due) => next_due,
+                None => self.ask_next_due(&free).await,
+            };
+            match next_due {
                 Ok(next_due) => {
                     locked = next_due == Some(Duration::ZERO);
                     self.next_due = next_due.filter(|_| !locked).map(|due| Instant::now() + due);
@@ -190,12 +190,43 @@ impl Dispatcher {
         self.posture.looked(
             Look {
                 free: true,
-                short,
-                found,
+                short: looked.short,
+                found: looked.found,
                 locked,
             },
             Instant::now(),
         );
+    }
+
+    /// Claims, and asks for the next due instant in the same round trip where the answers come in order. Otherwise that
+    /// is still to be asked: before the claim it would not tell of a row that the claim finds locked.
+    async fn ask(
+        &self,
+        free: &[(usize, u32)],
+        wants_next_due: bool,
+    ) -> (Result<Looked, Error>, Option<Result<Option<Duration>, Error>>) {
+        let in_order = |session: &Arc<Session>| {
+            let plain = |&(index, _): &(usize, u32)| self.shared.channels[index].config.on_unknown != OnUnknown::Hold;
+            free.iter().all(plain) && self.shared.store.keeps_order(session.lookout())
+        };
+        if wants_next_due && self.looks_from().is_some_and(in_order) {
+            let (claimed, next_due) = futures::join!(self.claim_and_start(free, u32::MAX), self.ask_next_due(free));
+            (claimed, Some(next_due))
+        } else {
+            (self.claim_and_start(free, u32::MAX).await, None)
+        }
+    }
+
+    async fn ask_next_due(&self, free: &[(usize, u32)]) -> Result<Option<Duration>, Error> {
+        let name = |&(index, _): &(usize, u32)| &*self.shared.channels[index].name;
+        let names: Vec<&str> = free.iter().map(name).collect();
+        let lookout = self.looks_from().map(|session| session.lookout());
+        self.shared.store.next_due(lookout, &names, self.shared.instance).await
+    }
+
+    /// The session that looks are made from, if not from the pool.
+    fn looks_from(&self) -> Option<&Arc<Session>> {
+        self.session.as_ref().filter(|_| self.shared.store.is_direct())
     }
 
     /// Every look is a scan. The next is due an interval later, give or take a tenth, so that reactors do not keep step.
@@ -219,7 +250,7 @@ impl Dispatcher {
     }
 
     /// Claims at most as many rows as there are free slots (and `limit`), and starts their sends.
-    async fn claim_and_start(&mut self, free: &[(usize, u32)], limit: u32) -> Result<Looked, Error> {
+    async fn claim_and_start(&self, free: &[(usize, u32)], limit: u32) -> Result<Looked, Error> {
         let mut limit = limit;
         let mut wanted: [Vec<(&str, u32)>; 2] = [vec![], vec![]];
         for &(index, slots) in free {
@@ -242,12 +273,7 @@ impl Dispatcher {
                     looked.short &= claims.short;
                     self.start(claims, claimed_at);
                 }
-                Err(error) => {
-                    if !error.is_refusal() {
-                        self.releases = RELEASES.map(|after| claimed_at + after).into();
-                    }
-                    failure = Some(error);
-                }
+                Err(error) => failure = Some(error),
             }
         }
         failure.map_or(Ok(looked), Err)
@@ -263,7 +289,7 @@ impl Dispatcher {
             });
         }
         // On `hold` a claim waits for its flush, and would keep the listening session from hearing the next ring.
-        let session = self.session.as_ref().filter(|_| !hold && self.shared.store.is_direct());
+        let session = self.looks_from().filter(|_| !hold);
         let lookout = session.map(|session| session.lookout());
         let claim = self
             .shared
@@ -309,6 +335,10 @@ impl Dispatcher {
     /// A look could not be made. Try again after a pause that grows to 2 s.
     async fn failed(&mut self, error: &Error) {
         self.failures += 1;
+        if !error.is_refusal() {
+            let now = Instant::now();
+            self.releases = RELEASES.map(|after| now + after).into();
+        }
         if self.failures == 1 {
             tracing::warn!(error = %error.chain(), "cannot look for due rows; trying until it works");
         } else {

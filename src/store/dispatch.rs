@@ -1,19 +1,19 @@
 //! The statements of a reactor: claim, settle, renew, release, and its entry in the list of reactors.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Object;
+use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client as PgClient, Row, Statement};
 use uuid::Uuid;
 
 use crate::Error;
 use crate::connect::Database;
 use crate::outcome::Outcome;
 use crate::status::Status;
-use crate::store::statements;
+use crate::store::{Lookout, statements};
 
 /// How long a statement may take before its connection is thrown away. What it asked for may be done all the same.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
@@ -21,12 +21,12 @@ const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
 /// Is a prepared statement so slow that it had better be prepared anew the next time? Its plan may have been made, and
 /// kept, when the table was so small that to read all of it was best. The server itself finds that out at its next
 /// ANALYZE only.
-fn is_suspicious(took: Duration, rows: usize) -> bool {
+pub(super) fn is_suspicious(took: Duration, rows: usize) -> bool {
     let rows = u32::try_from(rows).unwrap_or(u32::MAX);
     took > Duration::from_millis(5).saturating_add(Duration::from_micros(100).saturating_mul(rows))
 }
 
-type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// Runs the statements of one reactor.
 #[derive(Clone)]
@@ -42,12 +42,6 @@ struct Inner {
 statements! {
     /// The statements of a reactor.
     DispatchStatements { bell, claim, locked, next_due, register, release_unknown, renew, ring, settle, unregister, unserved }
-}
-
-/// A session outside the pool that claims run on: the one that hears the bell, whose backend is awake by then.
-pub(crate) struct Lookout {
-    client: PgClient,
-    claim: Mutex<Option<Statement>>,
 }
 
 /// What a claim found.
@@ -126,6 +120,11 @@ impl Store {
         !self.0.database.through_pooler()
     }
 
+    /// Whether a claim and the question for the next due row, asked one right after the other, arrive in this order.
+    pub(crate) fn keeps_order(&self, lookout: &Lookout) -> bool {
+        lookout.has(&self.0.sql.claim) && lookout.has(&self.0.sql.next_due)
+    }
+
     /// Takes due rows, at most `slots` of each channel. `hold`: these channels never send twice by themselves. On the
     /// lookout if there is one, else on a connection of the pool.
     pub(crate) async fn claim(
@@ -149,10 +148,7 @@ impl Store {
             (&lease, Type::FLOAT8),
             (&hold, Type::BOOL),
         ];
-        let rows = match lookout {
-            Some(lookout) => self.query_on(lookout, &self.0.sql.claim, &parameters).await?,
-            None => self.query(&self.0.sql.claim, &parameters).await?,
-        };
+        let rows = self.query_from(lookout, &self.0.sql.claim, &parameters).await?;
         let mut claims = Claims {
             rows: Vec::with_capacity(rows.len()),
             failed: vec![],
@@ -176,13 +172,14 @@ impl Store {
 
     /// How long until the next row of these channels is due, our own claimed rows left out. Zero: one is due, and if a
     /// claim has just come back short, somebody else holds its lock.
-    pub(crate) async fn next_due(&self, channels: &[&str], reactor: Uuid) -> Result<Option<Duration>, Error> {
-        let rows = self
-            .query(
-                &self.0.sql.next_due,
-                &[(&channels, Type::TEXT_ARRAY), (&reactor, Type::UUID)],
-            )
-            .await?;
+    pub(crate) async fn next_due(
+        &self,
+        lookout: Option<&Lookout>,
+        channels: &[&str],
+        reactor: Uuid,
+    ) -> Result<Option<Duration>, Error> {
+        let parameters: [Parameter<'_>; 2] = [(&channels, Type::TEXT_ARRAY), (&reactor, Type::UUID)];
+        let rows = self.query_from(lookout, &self.0.sql.next_due, &parameters).await?;
         let seconds: Option<f64> = rows.first().map_or(Ok(None), |row| row.try_get("seconds"))?;
         Ok(seconds.map(seconds_to_duration))
     }
@@ -318,25 +315,20 @@ impl Store {
         Ok(())
     }
 
-    /// Runs a claim on the lookout. After an error, or when it was slow, it is prepared anew the next time.
-    async fn query_on(&self, lookout: &Lookout, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
-        let answer = tokio::time::timeout(STATEMENT_LIMIT, async {
-            let statement = match lookout.take() {
-                Some(statement) => statement,
-                None => lookout.client.prepare_typed(sql, &types(parameters)).await?,
-            };
-            let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
-            let begun = Instant::now();
-            let rows = lookout.client.query(&statement, &values).await?;
-            if !is_suspicious(begun.elapsed(), rows.len()) {
-                lookout.keep(statement);
-            }
-            Ok::<_, tokio_postgres::Error>(rows)
-        });
-        match answer.await {
+    /// Runs one statement on the lookout if there is one, else on a connection of the pool.
+    async fn query_from(
+        &self,
+        lookout: Option<&Lookout>,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        let Some(lookout) = lookout else {
+            return self.query(sql, parameters).await;
+        };
+        match tokio::time::timeout(STATEMENT_LIMIT, lookout.query(sql, parameters)).await {
             Ok(answer) => Ok(answer?),
             Err(_) => {
-                self.0.database.cancel(&lookout.client);
+                self.0.database.cancel(lookout.client());
                 Err(no_answer())
             }
         }
@@ -382,34 +374,12 @@ async fn query_prepared(
     Ok(rows)
 }
 
-fn types(parameters: &[Parameter<'_>]) -> Vec<Type> {
+pub(super) fn types(parameters: &[Parameter<'_>]) -> Vec<Type> {
     parameters.iter().map(|(_, of)| of.clone()).collect()
 }
 
 fn no_answer() -> Error {
     Error::timeout(format!("the database did not answer within {STATEMENT_LIMIT:?}"))
-}
-
-impl Lookout {
-    /// Claims run on this session from now on, with a statement that is prepared at the first.
-    pub(crate) fn new(client: PgClient) -> Self {
-        Lookout {
-            client,
-            claim: Mutex::new(None),
-        }
-    }
-
-    pub(crate) fn client(&self) -> &PgClient {
-        &self.client
-    }
-
-    fn take(&self) -> Option<Statement> {
-        self.claim.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn keep(&self, claim: Statement) {
-        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = Some(claim);
-    }
 }
 
 impl Claimed {

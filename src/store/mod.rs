@@ -5,10 +5,12 @@ use crate::schema::Schema;
 
 mod dispatch;
 mod history;
+mod lookout;
 mod queue;
 
-pub(crate) use dispatch::{Bell, Claimed, Claims, Entry, Held, Lookout, Settlement, Store};
+pub(crate) use dispatch::{Bell, Claimed, Claims, Entry, Held, Settlement, Store};
 pub(crate) use history::HistoryStatements;
+pub(crate) use lookout::Lookout;
 pub(crate) use queue::QueueStatements;
 
 /// A struct of statements, one field for each `.sql` file of the same name beside this one, with `new(&Schema)`, which

@@ -74,7 +74,7 @@ enum Stage {
     Between,
     Cleared,
     Claimed {
-        found: bool,
+        found: u8,
         short: bool,
     },
     /// For a broken order: all is looked at, and only now is the ring forgotten.
@@ -93,7 +93,7 @@ struct Reactor {
     deaths_left: u8,
     stage: Stage,
     /// For a broken order: what a look before the test had found, short, and whether more was due.
-    early: Option<(bool, bool, bool)>,
+    early: Option<(u8, bool, bool)>,
 }
 
 #[derive(Clone)]
@@ -119,9 +119,9 @@ type ReactorKey = (
     u8,
     u8,
     Stage,
-    Option<(bool, bool, bool)>,
+    Option<(u8, bool, bool)>,
 );
-type PostureKey = (bool, bool, u8, bool, bool, bool, Option<(bool, bool)>);
+type PostureKey = (bool, bool, u8, bool, bool, bool, Option<(bool, bool)>, [bool; 3]);
 
 impl World {
     fn new(broken: Broken, reactors: usize, producers: usize, transactions: u8, deaths: u8) -> Self {
@@ -406,26 +406,26 @@ impl World {
     }
 
     /// Takes what is visible and not locked, as far as there are slots.
-    fn claims(&mut self, index: usize) -> (bool, bool) {
+    fn claims(&mut self, index: usize) -> (u8, bool) {
         let free = SLOTS - self.reactors[index].busy;
         let taken = free.min(self.rows);
         self.rows -= taken;
         self.reactors[index].busy += taken;
-        (taken > 0, taken < free)
+        (taken, taken < free)
     }
 
-    fn looked(&mut self, index: usize, found: bool, short: bool, due_already: bool) {
+    fn looked(&mut self, index: usize, found: u8, short: bool, due_already: bool) {
         let (now, broken) = (self.now, self.broken);
         let reactor = &mut self.reactors[index];
         // No slot free before the claim: it was not made.
-        let free = found || short;
+        let free = found > 0 || short;
         let wanted = reactor.posture.wants_next_due();
         let locked = free && short && wanted && due_already && broken != Broken::SleepsOverALockedRow;
         reactor.posture.looked(
             Look {
                 free,
                 short: short || !free,
-                found,
+                found: found.into(),
                 locked,
             },
             now,
@@ -453,7 +453,21 @@ fn posture_key(posture: &Posture, now: Instant) -> PostureKey {
         .last_empty
         .is_none_or(|before| now.saturating_duration_since(before) > super::QUIET);
     let roused = posture.roused.map(|roused| (roused.by_ring, roused.lone));
-    (posture.listening, posture.armed, phase, more, lone, quiet, roused)
+    let awake = [
+        now - posture.awake.since < super::LINGER,
+        posture.awake.crowded,
+        posture.trickle_until.is_some_and(|until| now < until),
+    ];
+    (
+        posture.listening,
+        posture.armed,
+        phase,
+        more,
+        lone,
+        quiet,
+        roused,
+        awake,
+    )
 }
 
 /// Explores every world; answers with how many there are, or the first that is stuck with a row.

@@ -5,10 +5,10 @@ use super::*;
 const NOTHING: Look = Look {
     free: true,
     short: true,
-    found: false,
+    found: 0,
     locked: false,
 };
-const FOUND: Look = Look { found: true, ..NOTHING };
+const FOUND: Look = Look { found: 1, ..NOTHING };
 
 /// Armed and asleep, as after a quiet start.
 fn asleep(now: Instant) -> Posture {
@@ -52,6 +52,64 @@ fn alerts_one_upon_the_other_wake_it_up_however_slow_its_looks_are() {
         ring(&mut posture, &mut now, FOUND, look);
         assert_eq!(posture.step(now), Step::Disarm, "looks take {look:?}");
     }
+}
+
+/// Awake for a linger, in which each look finds one row.
+fn linger(posture: &mut Posture, now: &mut Instant) {
+    assert_eq!(posture.step(*now), Step::Disarm);
+    posture.disarmed();
+    for _ in 0..100 {
+        match posture.step(*now) {
+            Step::Look => {
+                *now += PACE;
+                posture.looked(FOUND, *now);
+            }
+            Step::Wait(Some(pace)) => {
+                *now += pace;
+                posture.woken(false, *now);
+            }
+            _ => return,
+        }
+    }
+}
+
+#[test]
+fn rows_that_come_one_at_a_time_are_rung_for() {
+    let mut now = Instant::now();
+    let mut posture = asleep(now);
+    now += PACE;
+    ring(&mut posture, &mut now, FOUND, PACE);
+    linger(&mut posture, &mut now);
+    assert_eq!(posture.step(now), Step::Arm);
+    posture.armed(true, now);
+    posture.tested(true);
+    posture.looked(NOTHING, now);
+    let until = now + TRICKLE;
+    while now + 2 * PACE < until {
+        now += PACE;
+        ring(&mut posture, &mut now, FOUND, PACE);
+        assert_eq!(posture.step(now), Step::Wait(None));
+    }
+    // And then it is asked anew, in silence.
+    now = until;
+    ring(&mut posture, &mut now, FOUND, PACE);
+    assert_eq!(posture.step(now), Step::Disarm);
+}
+
+#[test]
+fn rows_that_come_together_are_looked_for_even_if_one_at_a_time_came_before() {
+    let mut now = Instant::now();
+    let posture = Posture {
+        trickle_until: Some(now + TRICKLE),
+        ..asleep(now)
+    };
+    let two = Look { found: 2, ..NOTHING };
+    let (mut one_at_a_time, mut together) = (posture.clone(), posture);
+    now += PACE;
+    ring(&mut one_at_a_time, &mut now, FOUND, PACE);
+    assert_eq!(one_at_a_time.step(now), Step::Wait(None));
+    ring(&mut together, &mut now, two, PACE);
+    assert_eq!(together.step(now), Step::Disarm);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! `doorbell bench latency`: from just before an INSERT until the sender is entered, beside a bare NOTIFY.
+//! `doorbell bench latency`: from just before an INSERT until the sender is entered, beside a bare NOTIFY and beside a
+//! notification with one claim.
 
 use doorbell::Database;
 use doorbell::measure::{Latencies, Probe};
@@ -12,29 +13,36 @@ use crate::output::print;
 use crate::signals::until_stopped;
 use crate::table::Table;
 
+/// How many rows come one upon the other before it is the next kind's turn, if there is no pause between them.
+const TURN: u32 = 100;
+
 const HELP: &str = "\
 Examples:
   doorbell bench latency
   doorbell bench latency --samples 2000 --json
+  doorbell bench latency --gap 0
   doorbell bench latency --database-url postgres://app@localhost/app
 
-JSON: samples; p50_us, p95_us, p99_us, max_us from INSERT to sender; notify_p50_us and so on for the bare NOTIFY; \
-ratio_p50, the one median over the other; server_version.";
+JSON: samples; p50_us, p95_us, p99_us, max_us from INSERT to sender; notify_p50_us and so on for the bare NOTIFY, \
+floor_claim_p50_us and so on for a notification and one claim; ratio_p50, the median over that of the bare NOTIFY; \
+ratio_floor_p50, ratio_floor_p99, median and 99th percentile over those of the floor; server_version.";
 
 /// Measure how long a row takes from just before its INSERT until its sender is called
 ///
 /// One row at a time, while the reactor is asleep. Each row is followed by a bare NOTIFY, timed from just before the
 /// INSERT whose trigger sends it until it reaches a connection that listens: the least that anything woken by NOTIFY can
-/// take on this server, and a measure of what Doorbell adds. Reactor, producer and listener have a connection each, all
-/// of them in this process.
+/// take on this server. And that by the floor: a row like ours, a bare NOTIFY, and one claim by the session that hears it.
+/// What is above the floor is what Doorbell adds. All connections are of this process.
+///
+/// With `--gap 0` the next row comes as soon as the sender has been called for the last one.
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
 pub(super) struct Args {
-    /// How many rows, and as many bare notifications
+    /// How many rows, and as many of the other two
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     samples: u32,
 
-    /// How long to pause before each; a reactor may still be awake up to 10 ms after a row
+    /// How long to pause before each
     #[arg(long, value_name = "SHORTEST..LONGEST", default_value = "10ms..30ms")]
     gap: Gap,
 
@@ -62,28 +70,55 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     .await
 }
 
-/// Times row and notification by turns, so that a server which slows down slows both.
+/// Times the three by turns, so that a server which slows down slows all.
 async fn measure(database: &Database, samples: u32, gap: Gap) -> Result<Report, Failure> {
-    let mut rows = Probe::enqueue(database).await?;
-    let mut notifies = Probe::notify(database).await?;
-    let mut floors = Probe::floor(database).await?;
-    // The first of each meets cold caches.
-    rows.time_one().await?;
-    notifies.time_one().await?;
-    floors.time_one().await?;
-    let mut report = Report::new(server_version(database).await?);
+    let mut lanes = [
+        Lane::new(Probe::enqueue(database).await?).await?,
+        Lane::new(Probe::notify(database).await?).await?,
+        Lane::new(Probe::floor(database).await?).await?,
+    ];
     let (pauses, progress) = (gap.pauses(), progress(samples));
-    for _ in 0..samples {
-        pauses.next().await;
-        report.row.add(rows.time_one().await?);
-        pauses.next().await;
-        report.notify.add(notifies.time_one().await?);
-        pauses.next().await;
-        report.floor.add(floors.time_one().await?);
-        progress.inc(1);
+    let turn = if pauses.are_none() { TURN } else { 1 };
+    let mut left = samples;
+    while left > 0 {
+        let rows = turn.min(left);
+        for lane in &mut lanes {
+            for _ in 0..rows {
+                pauses.next().await;
+                lane.latencies.add(lane.probe.time_one().await?);
+            }
+            lane.probe.settled().await?;
+        }
+        left -= rows;
+        progress.inc(rows.into());
     }
     progress.finish_and_clear();
-    Ok(report)
+    let server_version = server_version(database).await?;
+    let [row, notify, floor] = lanes.map(|lane| lane.latencies);
+    Ok(Report {
+        server_version,
+        row,
+        notify,
+        floor,
+    })
+}
+
+/// One of the ways that are timed.
+struct Lane {
+    probe: Probe,
+    latencies: Latencies,
+}
+
+impl Lane {
+    async fn new(mut probe: Probe) -> Result<Self, Failure> {
+        // The first meets cold caches.
+        probe.time_one().await?;
+        probe.settled().await?;
+        Ok(Lane {
+            probe,
+            latencies: Latencies::new(),
+        })
+    }
 }
 
 async fn server_version(database: &Database) -> Result<String, Failure> {
@@ -106,21 +141,6 @@ struct Report {
 }
 
 impl Report {
-    fn new(server_version: String) -> Self {
-        Report {
-            server_version,
-            row: Latencies::new(),
-            notify: Latencies::new(),
-            floor: Latencies::new(),
-        }
-    }
-
-    /// To two places.
-    fn ratio(&self) -> f64 {
-        let ratio = self.row.p50_us() as f64 / self.notify.p50_us().max(1) as f64;
-        (ratio * 100.0).round() / 100.0
-    }
-
     fn json(&self) -> String {
         let Report {
             server_version,
@@ -139,29 +159,44 @@ impl Report {
             "notify_p99_us": notify.quantile_us(0.99),
             "notify_max_us": notify.quantile_us(1.0),
             "floor_claim_p50_us": floor.p50_us(),
+            "floor_claim_p95_us": floor.quantile_us(0.95),
             "floor_claim_p99_us": floor.quantile_us(0.99),
-            "ratio_p50": self.ratio(),
+            "floor_claim_max_us": floor.quantile_us(1.0),
+            "ratio_p50": ratio(row, notify, 0.5),
+            "ratio_floor_p50": ratio(row, floor, 0.5),
+            "ratio_floor_p99": ratio(row, floor, 0.99),
             "server_version": server_version,
         })
         .to_string()
     }
 
     fn text(&self) -> String {
+        let Report {
+            server_version,
+            row,
+            notify,
+            floor,
+        } = self;
         let mut table = Table::new(["FROM INSERT, IN µs", "P50", "P95", "P99", "MAX"]);
         for (what, latencies) in [
-            ("to the sender", &self.row),
-            ("bare NOTIFY to its arrival", &self.notify),
+            ("to the sender", row),
+            ("floor: NOTIFY and one claim", floor),
+            ("bare NOTIFY to its arrival", notify),
         ] {
             let [p50, p95, p99, max] = [0.5, 0.95, 0.99, 1.0].map(|share| latencies.quantile_us(share).to_string());
             table.row([what.to_owned(), p50, p95, p99, max]);
         }
-        let Report {
-            row, server_version, ..
-        } = self;
         format!(
-            "{table}\n{} rows on PostgreSQL {server_version}; ratio of the medians {:.2}",
+            "{table}\n{} rows on PostgreSQL {server_version}; medians: {:.2} × a bare NOTIFY, {:.2} × the floor",
             row.samples(),
-            self.ratio()
+            ratio(row, notify, 0.5),
+            ratio(row, floor, 0.5)
         )
     }
+}
+
+/// One percentile over the other, to two places.
+fn ratio(ours: &Latencies, theirs: &Latencies, share: f64) -> f64 {
+    let ratio = ours.quantile_us(share) as f64 / theirs.quantile_us(share).max(1) as f64;
+    (ratio * 100.0).round() / 100.0
 }
