@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use super::probe::{Arrival, Probe, Receiver};
+use super::probe::{Arrival, Probe};
+use super::reactor::listening;
 use crate::connect::Database;
-use crate::{ChannelConfig, Error, Mode, Notification, Reactor, Receipt, SendError, Sender};
+use crate::{ChannelConfig, Error, Notification, Reactor, Receipt, SendError, Sender};
 
 const INSERT: &str = r#"INSERT INTO :"schema".notification_jobs (channel, recipient) VALUES ('bench', $1)"#;
 const UNFINISHED: &str = r#"SELECT EXISTS (SELECT FROM :"schema".notification_jobs WHERE status = 'pending')"#;
@@ -34,26 +35,11 @@ impl Probe {
     /// The server's, or [`Error::is_connection`]: the reactor cannot listen.
     pub async fn enqueue(database: &Database) -> Result<Self, Error> {
         let (gong, arrivals) = mpsc::unbounded_channel();
-        let receiver = start_reactor(database, Gong(gong)).await?;
+        let reactor = Reactor::builder(database.clone())
+            .channel("bench", Gong(gong), ChannelConfig::default())
+            .scan_interval(SCAN_INTERVAL);
+        let receiver = listening(reactor).await?;
         let render = |sql| database.schema().render(sql);
         Probe::new(database, &render(INSERT), Some(&render(UNFINISHED)), arrivals, receiver).await
-    }
-}
-
-async fn start_reactor(database: &Database, gong: Gong) -> Result<Receiver, Error> {
-    let reactor = Reactor::builder(database.clone())
-        .channel("bench", gong, ChannelConfig::default())
-        .scan_interval(SCAN_INTERVAL)
-        .build()?;
-    let reactor = std::sync::Arc::new(reactor);
-    let running = std::sync::Arc::clone(&reactor);
-    let receiver = Receiver::Task(tokio::spawn(async move {
-        if let Err(error) = running.run(std::future::pending()).await {
-            tracing::error!(error = %error.chain(), "the measured reactor ended");
-        }
-    }));
-    match reactor.started().await {
-        Mode::Polling { why } => Err(Error::connection(format!("the reactor cannot listen: {why}"))),
-        _ => Ok(receiver),
     }
 }

@@ -49,6 +49,14 @@ impl Default for Latencies {
     }
 }
 
+impl FromIterator<Duration> for Latencies {
+    fn from_iter<T: IntoIterator<Item = Duration>>(durations: T) -> Self {
+        let mut latencies = Latencies::new();
+        durations.into_iter().for_each(|duration| latencies.add(duration));
+        latencies
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

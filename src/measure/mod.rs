@@ -6,16 +6,23 @@
 //! - `enqueue`, `notify`, `poll`: the three ways, each a probe.
 //! - `pauses`: the time between rows; `latencies`: their percentiles.
 
+mod compare;
 mod enqueue;
 mod floor;
+mod goal;
 mod latencies;
+mod load;
 mod notify;
 mod pauses;
 mod poll;
 mod probe;
+mod reactor;
 mod scratch;
 
+pub use compare::{Comparison, compare};
+pub use goal::Goal;
 pub use latencies::Latencies;
+pub use load::{beside_bursts, under_load};
 pub use pauses::Pauses;
 pub use probe::Probe;
 pub use scratch::Scratch;

@@ -6,7 +6,7 @@
 //! - `ASLEEP`, held in share mode by the listening session of each reactor that sleeps or is about to;
 //! - `IN_FLIGHT`, held in share mode, to the end of its transaction, by each transaction that inserted *silently*.
 //!
-//! The producer (the WHEN conditions in `migrations/0002_bell.up.sql`) looks whether somebody is asleep, takes
+//! The producer (the trigger functions in `migrations/0002_bell.up.sql`) looks whether somebody is asleep, takes
 //! `IN_FLIGHT`, and looks again; if it sees a sleeper either time, or `IN_FLIGHT` is refused, it rings.
 //!
 //! The reactor's states and the steps between them:
@@ -20,6 +20,9 @@
 //!      │                                  └─ nap ◀─┘ DROWSY                                 └─ short and alone: ASLEEP
 //!      └── no slot free anywhere: neither armed nor looking, until a slot is
 //! ```
+//!
+//! Rings one upon the other do not wake it if they are for rows one at a time: then a ring costs nobody a wait, and a look
+//! at an interval would come later. That they are is seen while awake, in silence, and believed for a second.
 //!
 //! The rules, each of which breaks something when it is left out:
 //!

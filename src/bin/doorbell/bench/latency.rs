@@ -2,7 +2,7 @@
 //! notification with one claim.
 
 use doorbell::Database;
-use doorbell::measure::{Latencies, Probe};
+use doorbell::measure::{Comparison, compare};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
@@ -12,9 +12,6 @@ use crate::failure::Failure;
 use crate::output::print;
 use crate::signals::until_stopped;
 use crate::table::Table;
-
-/// How many rows come one upon the other before it is the next kind's turn, if there is no pause between them.
-const TURN: u32 = 100;
 
 const HELP: &str = "\
 Examples:
@@ -70,55 +67,14 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
     .await
 }
 
-/// Times the three by turns, so that a server which slows down slows all.
 async fn measure(database: &Database, samples: u32, gap: Gap) -> Result<Report, Failure> {
-    let mut lanes = [
-        Lane::new(Probe::enqueue(database).await?).await?,
-        Lane::new(Probe::notify(database).await?).await?,
-        Lane::new(Probe::floor(database).await?).await?,
-    ];
-    let (pauses, progress) = (gap.pauses(), progress(samples));
-    let turn = if pauses.are_none() { TURN } else { 1 };
-    let mut left = samples;
-    while left > 0 {
-        let rows = turn.min(left);
-        for lane in &mut lanes {
-            for _ in 0..rows {
-                pauses.next().await;
-                lane.latencies.add(lane.probe.time_one().await?);
-            }
-            lane.probe.settled().await?;
-        }
-        left -= rows;
-        progress.inc(rows.into());
-    }
+    let progress = progress(samples);
+    let comparison = compare(database, samples, gap.pauses(), |rows| progress.inc(rows.into())).await?;
     progress.finish_and_clear();
-    let server_version = server_version(database).await?;
-    let [row, notify, floor] = lanes.map(|lane| lane.latencies);
     Ok(Report {
-        server_version,
-        row,
-        notify,
-        floor,
+        server_version: server_version(database).await?,
+        comparison,
     })
-}
-
-/// One of the ways that are timed.
-struct Lane {
-    probe: Probe,
-    latencies: Latencies,
-}
-
-impl Lane {
-    async fn new(mut probe: Probe) -> Result<Self, Failure> {
-        // The first meets cold caches.
-        probe.time_one().await?;
-        probe.settled().await?;
-        Ok(Lane {
-            probe,
-            latencies: Latencies::new(),
-        })
-    }
 }
 
 async fn server_version(database: &Database) -> Result<String, Failure> {
@@ -135,19 +91,16 @@ fn progress(samples: u32) -> ProgressBar {
 
 struct Report {
     server_version: String,
-    row: Latencies,
-    notify: Latencies,
-    floor: Latencies,
+    comparison: Comparison,
 }
 
 impl Report {
     fn json(&self) -> String {
         let Report {
             server_version,
-            row,
-            notify,
-            floor,
+            comparison,
         } = self;
+        let Comparison { row, notify, floor } = comparison;
         json!({
             "samples": row.samples(),
             "p50_us": row.p50_us(),
@@ -162,9 +115,9 @@ impl Report {
             "floor_claim_p95_us": floor.quantile_us(0.95),
             "floor_claim_p99_us": floor.quantile_us(0.99),
             "floor_claim_max_us": floor.quantile_us(1.0),
-            "ratio_p50": ratio(row, notify, 0.5),
-            "ratio_floor_p50": ratio(row, floor, 0.5),
-            "ratio_floor_p99": ratio(row, floor, 0.99),
+            "ratio_p50": comparison.of_notify(0.5),
+            "ratio_floor_p50": comparison.of_floor(0.5),
+            "ratio_floor_p99": comparison.of_floor(0.99),
             "server_version": server_version,
         })
         .to_string()
@@ -173,10 +126,9 @@ impl Report {
     fn text(&self) -> String {
         let Report {
             server_version,
-            row,
-            notify,
-            floor,
+            comparison,
         } = self;
+        let Comparison { row, notify, floor } = comparison;
         let mut table = Table::new(["FROM INSERT, IN µs", "P50", "P95", "P99", "MAX"]);
         for (what, latencies) in [
             ("to the sender", row),
@@ -189,14 +141,8 @@ impl Report {
         format!(
             "{table}\n{} rows on PostgreSQL {server_version}; medians: {:.2} × a bare NOTIFY, {:.2} × the floor",
             row.samples(),
-            ratio(row, notify, 0.5),
-            ratio(row, floor, 0.5)
+            comparison.of_notify(0.5),
+            comparison.of_floor(0.5)
         )
     }
-}
-
-/// One percentile over the other, to two places.
-fn ratio(ours: &Latencies, theirs: &Latencies, share: f64) -> f64 {
-    let ratio = ours.quantile_us(share) as f64 / theirs.quantile_us(share).max(1) as f64;
-    (ratio * 100.0).round() / 100.0
 }

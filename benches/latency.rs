@@ -1,0 +1,71 @@
+//! From just before an INSERT until the sender is entered, over a bare NOTIFY and over the floor (a notification and one
+//! claim), all three by turns: spaced, and back to back. Three rounds, of which the median ratios count.
+//!
+//! `cargo bench --bench latency` takes about two minutes; with `-- --quick`, or `DOORBELL_BENCH_QUICK=1` in the
+//! environment, some seconds. `DOORBELL_BENCH_URL` measures on another server than an embedded one.
+
+use std::env;
+use std::error::Error;
+use std::time::Duration;
+
+use doorbell::Database;
+use doorbell::embedded::Server;
+use doorbell::measure::{Comparison, Goal, Pauses, Scratch, compare};
+use tokio::runtime::Runtime;
+
+const SPACED: Pauses = Pauses::between(Duration::from_millis(5), Duration::from_millis(20));
+const BACK_TO_BACK: Pauses = Pauses::between(Duration::ZERO, Duration::ZERO);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let quick = env::var_os("DOORBELL_BENCH_QUICK").is_some() || env::args().any(|arg| arg == "--quick");
+    let (server, url) = match env::var("DOORBELL_BENCH_URL") {
+        Ok(url) => (None, url),
+        Err(_) => {
+            let server = Server::builder().start()?;
+            let url = server.url("postgres");
+            (Some(server), url)
+        }
+    };
+    Runtime::new()?.block_on(async {
+        let scratch = Scratch::create(&url, &Scratch::new_name()).await?;
+        let measured = measure(scratch.database(), quick).await;
+        scratch.remove().await?;
+        measured
+    })?;
+    drop(server);
+    Ok(())
+}
+
+async fn measure(database: &Database, quick: bool) -> Result<(), doorbell::Error> {
+    let (rounds, samples) = if quick { (1, 50) } else { (3, 500) };
+    println!("from the INSERT, p50/p99 in µs      to the sender      floor  bare NOTIFY");
+    let (mut spaced, mut back_to_back) = (vec![], vec![]);
+    for _ in 0..rounds {
+        spaced.push(compare(database, samples, SPACED, |_| {}).await?);
+        back_to_back.push(compare(database, 4 * samples, BACK_TO_BACK, |_| {}).await?);
+        print("a row every 5 to 20 ms", spaced.last());
+        print("back to back", back_to_back.last());
+    }
+    let median = |of: &[Comparison], ratio: fn(&Comparison) -> f64| {
+        let mut ratios: Vec<f64> = of.iter().map(ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios[ratios.len() / 2]
+    };
+    let p50_of_notify = median(&spaced, |of| of.of_notify(0.5));
+    let p50 = median(&spaced, |of| of.of_floor(0.5));
+    let p99 = median(&spaced, |of| of.of_floor(0.99));
+    let back_to_back = median(&back_to_back, |of| of.of_floor(0.5));
+    println!("{}", Goal::at_most("spaced: p50 / bare NOTIFY's", p50_of_notify, 3.0));
+    println!("{}", Goal::at_most("spaced: p50 / floor's", p50, 1.15));
+    println!("{}", Goal::at_most("spaced: p99 / floor's", p99, 1.5));
+    println!("{}", Goal::at_most("back to back: p50 / floor's", back_to_back, 1.3));
+    Ok(())
+}
+
+fn print(what: &str, comparison: Option<&Comparison>) {
+    let Some(Comparison { row, notify, floor }) = comparison else {
+        return;
+    };
+    let [row, floor, notify] = [row, floor, notify].map(|of| format!("{}/{}", of.p50_us(), of.quantile_us(0.99)));
+    println!("{what:<35} {row:>13} {floor:>10} {notify:>12}");
+}

@@ -1,0 +1,94 @@
+//! Latency under load, from the instant at which a row was to be inserted until its sender is entered: rows that come at
+//! random times, 10 to 5,000 a second, whether or not those before them are through; and alerts beside bursts of 10,000
+//! rows on another channel.
+//!
+//! `cargo bench --bench load` takes about four minutes; with `-- --quick`, or `DOORBELL_BENCH_QUICK=1` in the environment,
+//! half a minute. `DOORBELL_BENCH_URL` measures on another server than an embedded one.
+
+use std::env;
+use std::error::Error;
+use std::time::Duration;
+
+use doorbell::Database;
+use doorbell::embedded::Server;
+use doorbell::measure::{Goal, Latencies, Pauses, Probe, Scratch, beside_bursts, under_load};
+use tokio::runtime::Runtime;
+
+/// Rows a second, and how many times the idle p50 the p99 may be.
+const RATES: [(f64, Option<f64>); 4] = [(10.0, None), (100.0, None), (1_000.0, Some(5.0)), (5_000.0, Some(10.0))];
+const SENDERS: [Duration; 2] = [Duration::ZERO, Duration::from_millis(10)];
+const BURST: u32 = 10_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let quick = env::var_os("DOORBELL_BENCH_QUICK").is_some() || env::args().any(|arg| arg == "--quick");
+    let (server, url) = match env::var("DOORBELL_BENCH_URL") {
+        Ok(url) => (None, url),
+        Err(_) => {
+            let server = Server::builder().start()?;
+            let url = server.url("postgres");
+            (Some(server), url)
+        }
+    };
+    Runtime::new()?.block_on(async {
+        let scratch = Scratch::create(&url, &Scratch::new_name()).await?;
+        let measured = measure(scratch.database(), quick).await;
+        scratch.remove().await?;
+        measured
+    })?;
+    drop(server);
+    Ok(())
+}
+
+async fn measure(database: &Database, quick: bool) -> Result<(), doorbell::Error> {
+    let (samples, lasts, bursts) = match quick {
+        true => (50, Duration::from_secs(1), 1),
+        false => (500, Duration::from_secs(20), 5),
+    };
+    println!("from the intended time of the INSERT to the sender, in µs  p50      p99    p99.9");
+    let idle = idle(database, samples).await?;
+    let idle_p50 = idle.p50_us().max(1) as f64;
+    let line = |what: &str, latencies: &Latencies| {
+        let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|share| latencies.quantile_us(share));
+        println!("{what:<50} {p50:>8} {p99:>8} {p999:>8}");
+    };
+    line("one row at a time", &idle);
+    let mut goals = vec![];
+    for takes in SENDERS {
+        for (rate, bound) in RATES {
+            let latencies = under_load(database, rate, lasts, takes).await?;
+            let what = match takes.is_zero() {
+                true => format!("{rate} rows/s, no-op sender"),
+                false => format!("{rate} rows/s, {takes:?} sender"),
+            };
+            line(&what, &latencies);
+            let of_idle = latencies.quantile_us(0.99) as f64 / idle_p50;
+            goals.extend(bound.map(|bound| Goal::at_most(format!("{what}: p99 / idle p50"), of_idle, bound)));
+        }
+    }
+    let (alone, beside) = beside_bursts(database, 100.0, bursts, BURST).await?;
+    line("100 alerts/s, between the bursts", &alone);
+    line(
+        &format!("100 alerts/s, beside {bursts} burst(s) of {BURST} rows"),
+        &beside,
+    );
+    let ratio = beside.quantile_us(0.99) as f64 / alone.quantile_us(0.99).max(1) as f64;
+    goals.push(Goal::at_most(
+        "alerts beside a burst of 10,000: p99 / without",
+        ratio,
+        3.0,
+    ));
+    goals.iter().for_each(|goal| println!("{goal}"));
+    Ok(())
+}
+
+async fn idle(database: &Database, samples: u32) -> Result<Latencies, doorbell::Error> {
+    let pauses = Pauses::between(Duration::from_millis(10), Duration::from_millis(20));
+    let mut probe = Probe::enqueue(database).await?;
+    let mut latencies = Latencies::new();
+    for _ in 0..samples {
+        pauses.next().await;
+        latencies.add(probe.time_one().await?);
+        probe.settled().await?;
+    }
+    Ok(latencies)
+}

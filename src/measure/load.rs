@@ -1,0 +1,213 @@
+//! Latency under load, by an open loop: rows are inserted when their time has come, whether or not those before them are
+//! through, and a row's latency counts from that time. Waiting is counted, which a loop that waits for its own rows hides.
+
+use std::ops::Range;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures::future::try_join_all;
+use tokio::sync::mpsc;
+
+use super::latencies::Latencies;
+use super::probe::{Receiver, open};
+use super::reactor::listening;
+use crate::connect::Database;
+use crate::retry::random;
+use crate::{ChannelConfig, Error, Notification, Reactor, Receipt, SendError, Sender};
+
+/// Connections that insert. Enough that hardly a row waits for a free one.
+const PRODUCERS: usize = 16;
+/// How many sends may run at once: more than any load here needs.
+const SLOTS: u32 = 1000;
+/// How long after the last insert all must be through.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// For the producers to connect.
+const LEAD: Duration = Duration::from_millis(300);
+const BETWEEN_BURSTS: Duration = Duration::from_secs(2);
+const INSERT: &str = r#"INSERT INTO :"schema".notification_jobs (channel, recipient) VALUES ('load', $1)"#;
+const BURST: &str = r#"INSERT INTO :"schema".notification_jobs (channel, recipient)
+    SELECT 'burst', n::text FROM generate_series(1, $1::bigint) AS n"#;
+const UNFINISHED: &str =
+    r#"SELECT EXISTS (SELECT FROM :"schema".notification_jobs WHERE channel = 'burst' AND status = 'pending')"#;
+
+/// Says which row has come and when, and takes its time over it.
+#[derive(Clone)]
+struct Clerk {
+    entered: mpsc::UnboundedSender<(usize, Instant)>,
+    takes: Duration,
+}
+
+impl Sender for Clerk {
+    async fn send(&self, notification: &Notification) -> Result<Receipt, SendError> {
+        let entered = Instant::now();
+        let row = notification.recipient().parse().map_err(SendError::permanent)?;
+        self.entered.send((row, entered))?;
+        if !self.takes.is_zero() {
+            tokio::time::sleep(self.takes).await;
+        }
+        Ok(Receipt::none())
+    }
+}
+
+struct Nothing;
+
+impl Sender for Nothing {
+    async fn send(&self, _: &Notification) -> Result<Receipt, SendError> {
+        Ok(Receipt::none())
+    }
+}
+
+/// Latencies of rows that come at random times, `rate` a second on average (a Poisson process), for so long, to a sender
+/// that takes so long.
+///
+/// # Errors
+///
+/// The server's, or [`Error::is_timeout`]: a minute after the last insert a row had still not arrived.
+pub async fn under_load(
+    database: &Database,
+    rate: f64,
+    lasts: Duration,
+    sender_takes: Duration,
+) -> Result<Latencies, Error> {
+    let (entered, arrivals) = mpsc::unbounded_channel();
+    let takes = sender_takes;
+    let _reactor = start(database, Clerk { entered, takes }).await?;
+    let rows = open_loop(database, &poisson(rate, lasts), arrivals).await?;
+    Ok(rows.iter().map(|row| row.latency).collect())
+}
+
+/// Latencies of alerts, `rate` a second, and of those among them that came while a burst was on its way: each of `bursts`
+/// inserts `rows` rows in one statement on another channel, two seconds after the last one was through.
+///
+/// # Errors
+///
+/// As those of [`under_load`].
+pub async fn beside_bursts(
+    database: &Database,
+    rate: f64,
+    bursts: u32,
+    rows: u32,
+) -> Result<(Latencies, Latencies), Error> {
+    let (entered, arrivals) = mpsc::unbounded_channel();
+    let takes = Duration::ZERO;
+    let _reactor = start(database, Clerk { entered, takes }).await?;
+    let times = poisson(rate, BETWEEN_BURSTS * (bursts + 1) + Duration::from_secs(1));
+    let (alerts, bursts) = futures::join!(
+        open_loop(database, &times, arrivals),
+        insert_bursts(database, bursts, rows)
+    );
+    let (alerts, bursts) = (alerts?, bursts?);
+    let (beside, alone): (Vec<Row>, Vec<Row>) = alerts
+        .into_iter()
+        .partition(|row| bursts.iter().any(|burst| burst.contains(&row.intended)));
+    let latencies = |rows: Vec<Row>| rows.iter().map(|row| row.latency).collect();
+    Ok((latencies(alone), latencies(beside)))
+}
+
+/// Answers with when each burst was on its way.
+async fn insert_bursts(database: &Database, bursts: u32, rows: u32) -> Result<Vec<Range<Instant>>, Error> {
+    let producer = open(database, |_| {}).await?;
+    let burst = producer.prepare(&database.schema().render(BURST)).await?;
+    let unfinished = producer.prepare(&database.schema().render(UNFINISHED)).await?;
+    let mut times = Vec::new();
+    for _ in 0..bursts {
+        tokio::time::sleep(BETWEEN_BURSTS).await;
+        let begun = Instant::now();
+        producer.execute(&burst, &[&i64::from(rows)]).await?;
+        while producer.query_one(&unfinished, &[]).await?.try_get(0)? {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        times.push(begun..Instant::now());
+    }
+    Ok(times)
+}
+
+/// A row that has arrived.
+struct Row {
+    intended: Instant,
+    latency: Duration,
+}
+
+/// When each row is to be inserted, from the beginning.
+fn poisson(rate: f64, lasts: Duration) -> Vec<Duration> {
+    let mut at = 0.0;
+    let times = std::iter::repeat_with(|| {
+        at -= (1.0 - random()).ln() / rate;
+        Duration::from_secs_f64(at)
+    });
+    times.take_while(|at| *at < lasts).collect()
+}
+
+async fn open_loop(
+    database: &Database,
+    times: &[Duration],
+    arrivals: mpsc::UnboundedReceiver<(usize, Instant)>,
+) -> Result<Vec<Row>, Error> {
+    let insert = database.schema().render(INSERT);
+    let (queues, producers): (Vec<_>, Vec<_>) = (0..PRODUCERS)
+        .map(|_| {
+            let (queue, rows) = mpsc::unbounded_channel();
+            (queue, produce(database, &insert, rows))
+        })
+        .unzip();
+    let begin = Instant::now() + LEAD;
+    let times: Vec<Instant> = times.iter().map(|at| begin + *at).collect();
+    thread::spawn({
+        let times = times.clone();
+        move || hand_out(&times, &queues)
+    });
+    let (produced, rows) = futures::join!(try_join_all(producers), collect(&times, arrivals));
+    produced?;
+    rows
+}
+
+async fn collect(
+    times: &[Instant],
+    mut arrivals: mpsc::UnboundedReceiver<(usize, Instant)>,
+) -> Result<Vec<Row>, Error> {
+    let last = times.last().map_or_else(Instant::now, |at| *at + PATIENCE);
+    let mut rows = Vec::with_capacity(times.len());
+    while rows.len() < times.len() {
+        let arrival = tokio::time::timeout_at(last.into(), arrivals.recv()).await;
+        let late = || {
+            Error::timeout(format!(
+                "{} rows did not arrive within {PATIENCE:?}",
+                times.len() - rows.len()
+            ))
+        };
+        let (row, entered) = arrival.map_err(|_| late())?.ok_or_else(late)?;
+        let intended = times[row];
+        let latency = entered.saturating_duration_since(intended);
+        rows.push(Row { intended, latency });
+    }
+    Ok(rows)
+}
+
+/// Gives each row to a producer when its time has come. A thread, since a task's timers are as coarse as a millisecond.
+fn hand_out(times: &[Instant], queues: &[mpsc::UnboundedSender<usize>]) {
+    for (row, at) in times.iter().enumerate() {
+        thread::sleep(at.saturating_duration_since(Instant::now()));
+        if queues[row % queues.len()].send(row).is_err() {
+            return;
+        }
+    }
+}
+
+async fn produce(database: &Database, insert: &str, mut rows: mpsc::UnboundedReceiver<usize>) -> Result<(), Error> {
+    let client = open(database, |_| {}).await?;
+    let insert = client.prepare(insert).await?;
+    while let Some(row) = rows.recv().await {
+        client.execute(&insert, &[&row.to_string()]).await?;
+    }
+    Ok(())
+}
+
+/// A reactor that listens, with a channel for the load and one for bursts.
+async fn start(database: &Database, clerk: Clerk) -> Result<Receiver, Error> {
+    let config = ChannelConfig::default().max_in_flight(SLOTS);
+    let reactor = Reactor::builder(database.clone())
+        .channel("load", clerk, config.clone())
+        .channel("burst", Nothing, config)
+        .scan_interval(Duration::from_secs(3600));
+    listening(reactor).await
+}
