@@ -27,6 +27,7 @@ pub struct DatabaseBuilder {
     schema: String,
     pool_size: usize,
     application_name: Option<String>,
+    session_options: Option<&'static str>,
     connect_timeout: Option<Duration>,
     wait_timeout: Duration,
 }
@@ -39,6 +40,7 @@ impl DatabaseBuilder {
             schema: "public".to_owned(),
             pool_size: 4,
             application_name: None,
+            session_options: None,
             connect_timeout: None,
             wait_timeout: Duration::from_secs(5),
         }
@@ -70,6 +72,14 @@ impl DatabaseBuilder {
     /// else `doorbell`.
     pub fn application_name(mut self, name: impl Into<String>) -> Self {
         self.application_name = Some(name.into());
+        self
+    }
+
+    /// Settings of every session beside those of the URL and `PGOPTIONS`, and in the same form: `-c name=value`. They
+    /// outrank those.
+    #[cfg(feature = "program")]
+    pub(crate) fn session_options(mut self, options: &'static str) -> Self {
+        self.session_options = Some(options);
         self
     }
 
@@ -137,7 +147,10 @@ impl DatabaseBuilder {
 
     fn connector(&self, setting: &str, url: &str, environment: &Environment) -> Result<Connector, Error> {
         let settings = Settings::read(url, environment);
-        let settings = settings.map_err(|flaw| Error::config(format!("{setting}: {flaw}")))?;
+        let mut settings = settings.map_err(|flaw| Error::config(format!("{setting}: {flaw}")))?;
+        if let Some(options) = self.session_options {
+            settings.add_options(options);
+        }
         Connector::new(&settings, self.connect_timeout)
     }
 }

@@ -54,6 +54,13 @@ impl Settings {
             session,
         })
     }
+
+    /// Adds to the options that each session begins with.
+    pub(super) fn add_options(&mut self, more: &str) {
+        let given = self.session.get_options().unwrap_or_default();
+        let options = format!("{given} {more}");
+        self.session.options(options.trim_start());
+    }
 }
 
 impl fmt::Display for Settings {

@@ -1,15 +1,17 @@
-//! What `doorbell bench` and the benchmark of this crate share: three ways from an INSERT to somebody who waits for it,
-//! timed side by side. Not an interface to build on.
+//! What `doorbell bench` and the benchmarks of this crate share: three ways from an INSERT to somebody who waits for it,
+//! timed side by side, and what each way costs those who insert. Not an interface to build on.
 //!
 //! - `scratch`: a schema of our own on the server that is measured.
 //! - `probe`: one row after the other, from just before its INSERT until it arrives.
 //! - `enqueue`, `notify`, `poll`: the three ways, each a probe.
+//! - `inserts`: many rows at once, from many clients, with the bell and without.
 //! - `pauses`: the time between rows; `latencies`: their percentiles.
 
 mod compare;
 mod enqueue;
 mod floor;
 mod goal;
+mod inserts;
 mod latencies;
 mod load;
 mod notify;
@@ -21,6 +23,7 @@ mod scratch;
 
 pub use compare::{Comparison, compare};
 pub use goal::Goal;
+pub use inserts::{InsertLoad, InsertReport, Inserts, Variant};
 pub use latencies::Latencies;
 pub use load::{beside_bursts, under_load};
 pub use pauses::Pauses;

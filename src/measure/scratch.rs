@@ -1,7 +1,10 @@
 //! A schema of our own on the server that is measured.
 
-use crate::connect::Database;
+use crate::connect::{Database, DatabaseBuilder};
 use crate::{Error, Migrator, Uuid};
+
+/// Whoever flushes waits 1 ms before, whether or not others are about to commit; all that commit meanwhile share it.
+const SLOW_COMMITS: &str = "-c commit_delay=1000 -c commit_siblings=0";
 
 /// A schema that did not exist before, with Doorbell's tables; to be dropped with all that is in it.
 pub struct Scratch {
@@ -20,7 +23,28 @@ impl Scratch {
     ///
     /// The settings' or the server's, for instance that the schema exists or that the role may not make one.
     pub async fn create(url: &str, schema: &str) -> Result<Self, Error> {
-        let database = Database::builder(url).schema(schema).build()?;
+        Scratch::make(Database::builder(url), schema).await
+    }
+
+    /// Makes the schema where each commit costs a millisecond more, in every session of this database, as if the disk
+    /// were slow or a standby had to answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Scratch::create), and [`Error::is_input`]: the role may not have it so.
+    pub async fn with_slow_commits(url: &str, schema: &str) -> Result<Self, Error> {
+        let builder = Database::builder(url).session_options(SLOW_COMMITS);
+        let tried = builder.clone().build()?.client().await;
+        drop(tried.map_err(|error| match error.sqlstate() {
+            // insufficient_privilege
+            Some("42501") => Error::input("slow commits (commit_delay) take a superuser").because(error),
+            _ => error,
+        })?);
+        Scratch::make(builder, schema).await
+    }
+
+    async fn make(builder: DatabaseBuilder, schema: &str) -> Result<Self, Error> {
+        let database = builder.schema(schema).build()?;
         let made = execute(&database, r#"CREATE SCHEMA :"schema""#).await;
         made.map_err(|error| match error.sqlstate() {
             // duplicate_schema

@@ -1,6 +1,7 @@
 //! The program, end to end.
 
 mod bench;
+mod bench_enqueue;
 mod commands;
 mod demo;
 mod embedded;

@@ -1,9 +1,11 @@
 //! `doorbell bench`: what it measures, a file each.
 //!
 //! - `latency`: from INSERT to sender.
+//! - `enqueue`: what the bell costs those who insert.
 //! - `site`: the server that is measured.
 //! - `gap`: the time between two rows.
 
+mod enqueue;
 mod gap;
 mod latency;
 mod site;
@@ -22,10 +24,12 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum What {
     Latency(latency::Args),
+    Enqueue(enqueue::Args),
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     match args.what {
         What::Latency(args) => latency::run(args).await,
+        What::Enqueue(args) => enqueue::run(args).await,
     }
 }

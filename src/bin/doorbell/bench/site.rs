@@ -21,9 +21,18 @@ pub(super) struct Site {
     /// The schema to measure in, which must not exist: it is dropped at the end [default: a new name]
     #[arg(long, value_name = "NAME")]
     schema: Option<String>,
+
+    #[arg(skip)]
+    slow_commits: bool,
 }
 
 impl Site {
+    /// With commits that cost a millisecond more, or as they are.
+    pub(super) fn slow_commits(mut self, slow: bool) -> Self {
+        self.slow_commits = slow;
+        self
+    }
+
     /// Prepares the place, does the work there, and cleans up, whatever becomes of the work. A signal ends the work.
     pub(super) async fn visit<T>(
         self,
@@ -47,7 +56,10 @@ impl Site {
         work: impl AsyncFnOnce(&Database) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let schema = self.schema.unwrap_or_else(Scratch::new_name);
-        let scratch = Scratch::create(url, &schema).await?;
+        let scratch = match self.slow_commits {
+            true => Scratch::with_slow_commits(url, &schema).await?,
+            false => Scratch::create(url, &schema).await?,
+        };
         let worked = tokio::select! {
             worked = work(scratch.database()) => worked,
             signal = stop.asked() => Err(Failure::Signal(signal)),

@@ -1,0 +1,104 @@
+//! How many rows a second producers commit, with the bell and without, side by side.
+//!
+//! A cell is one variant, one number of clients, one window of time. A round is a cell of every variant; each round
+//! begins with another one. Before a cell the tables are emptied and a checkpoint is made, so that each finds the same.
+//!
+//! - `variant`: what is compared.
+//! - `stage`: the tables, and one cell on them.
+//! - `ears`: the session that listens, and counts what rang.
+//! - `company`: the reactors that run meanwhile.
+//! - `producers`: the clients that insert.
+//! - `bulk`: what the triggers take of one large INSERT.
+//! - `report`: medians and ratios.
+
+mod bulk;
+mod company;
+mod ears;
+mod producers;
+mod report;
+mod stage;
+mod variant;
+
+use std::time::Duration;
+
+pub use report::InsertReport;
+use report::{Cell, Round};
+use stage::Stage;
+pub use variant::Variant;
+
+use crate::Error;
+use crate::connect::Database;
+
+/// What is to be measured with one number of clients.
+#[derive(Clone, Copy, Debug)]
+pub struct InsertLoad {
+    /// How many producers insert at once, a connection each.
+    pub clients: u32,
+    /// How long each cell lasts, beside its warm-up.
+    pub window: Duration,
+    /// How often each variant is measured; at least one.
+    pub rounds: u32,
+}
+
+impl InsertLoad {
+    /// How many steps [`Inserts::measure`] takes.
+    pub fn steps(self) -> u64 {
+        u64::from(self.rounds) * (1 + Variant::ALL.len() as u64)
+    }
+}
+
+/// Measures how many single-row inserts a second are committed.
+pub struct Inserts(Stage);
+
+impl Inserts {
+    /// Makes the tables to compare with, beside the queue itself, whose autovacuum it turns off.
+    ///
+    /// # Errors
+    ///
+    /// The server's.
+    pub async fn prepare(database: &Database) -> Result<Self, Error> {
+        Ok(Inserts(Stage::build(database).await?))
+    }
+
+    /// Measures every variant, and calls `step` after each cell and each bulk load.
+    ///
+    /// # Errors
+    ///
+    /// The server's, for instance that it has too few connections, or [`Error::is_connection`]: a reactor cannot listen.
+    pub async fn measure(&self, load: InsertLoad, mut step: impl FnMut()) -> Result<InsertReport, Error> {
+        let mut rounds = Vec::new();
+        for number in 0..load.rounds {
+            let mut cells = [Cell::default(); Variant::ALL.len()];
+            for variant in order(number, load.rounds) {
+                cells[variant as usize] = self.0.cell(variant, load).await?;
+                step();
+            }
+            let bulk_trigger_ms = self.0.bulk_trigger_ms().await?;
+            rounds.push(Round { cells, bulk_trigger_ms });
+            step();
+        }
+        Ok(InsertReport::new(load, self.0.commit_delay_us, rounds))
+    }
+}
+
+/// The variants in the order of a round. The rounds begin at places spread evenly over all of them, so that a server
+/// which slows down, or a neighbour who wakes up, does not meet the same variant each time.
+fn order(round: u32, rounds: u32) -> impl Iterator<Item = Variant> {
+    let all = Variant::ALL;
+    let first = round as usize * all.len() / rounds.max(1) as usize;
+    (0..all.len()).map(move |place| all[(first + place) % all.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_round_has_every_variant_and_begins_with_another() {
+        let orders: Vec<Vec<Variant>> = (0..3).map(|round| order(round, 3).collect()).collect();
+        for order in &orders {
+            assert!(Variant::ALL.iter().all(|variant| order.contains(variant)), "{order:?}");
+        }
+        assert!(orders[0][0] != orders[1][0] && orders[1][0] != orders[2][0] && orders[0][0] != orders[2][0]);
+    }
+}
