@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use doorbell::Database;
 use doorbell::embedded::Server;
-use doorbell::measure::{Comparison, Goal, Pauses, Scratch, compare};
+use doorbell::measure::{Comparison, Goal, Pauses, Scratch, compare, median};
 use tokio::runtime::Runtime;
 
 const SPACED: Pauses = Pauses::between(Duration::from_millis(5), Duration::from_millis(20));
@@ -46,11 +46,7 @@ async fn measure(database: &Database, quick: bool) -> Result<(), doorbell::Error
         print("a row every 5 to 20 ms", spaced.last());
         print("back to back", back_to_back.last());
     }
-    let median = |of: &[Comparison], ratio: fn(&Comparison) -> f64| {
-        let mut ratios: Vec<f64> = of.iter().map(ratio).collect();
-        ratios.sort_by(f64::total_cmp);
-        ratios[ratios.len() / 2]
-    };
+    let median = |of: &[Comparison], ratio: fn(&Comparison) -> f64| median(of.iter().map(ratio));
     let p50_of_notify = median(&spaced, |of| of.of_notify(0.5));
     let p50 = median(&spaced, |of| of.of_floor(0.5));
     let p99 = median(&spaced, |of| of.of_floor(0.99));

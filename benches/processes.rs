@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use doorbell::embedded::Server;
-use doorbell::measure::{Goal, Scratch};
+use doorbell::measure::{Goal, Scratch, median};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls};
 
@@ -275,9 +275,4 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }

@@ -5,15 +5,18 @@
 //! - `probe`: one row after the other, from just before its INSERT until it arrives.
 //! - `enqueue`, `notify`, `poll`: the three ways, each a probe.
 //! - `inserts`: many rows at once, from many clients, with the bell and without.
-//! - `pauses`: the time between rows; `latencies`: their percentiles.
+//! - `drain`: a backlog, emptied by a reactor and by the server alone.
+//! - `pauses`: the time between rows; `latencies`: their percentiles; `median`: the middle of a few rounds.
 
 mod compare;
+mod drain;
 mod enqueue;
 mod floor;
 mod goal;
 mod inserts;
 mod latencies;
 mod load;
+mod median;
 mod notify;
 mod pauses;
 mod poll;
@@ -22,10 +25,12 @@ mod reactor;
 mod scratch;
 
 pub use compare::{Comparison, compare};
+pub use drain::{Drain, DrainRound};
 pub use goal::Goal;
 pub use inserts::{InsertLoad, InsertReport, Inserts, Variant};
 pub use latencies::Latencies;
 pub use load::{beside_bursts, under_load};
+pub use median::median;
 pub use pauses::Pauses;
 pub use probe::Probe;
 pub use scratch::Scratch;

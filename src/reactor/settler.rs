@@ -18,9 +18,10 @@ use crate::retry::{RetryPolicy, random};
 use crate::status::Status;
 use crate::store::Settlement;
 
-/// How many outcomes one statement writes at most, and how many may wait.
-const BATCH: usize = 500;
-pub(crate) const QUEUE: usize = 2 * BATCH;
+/// How many outcomes one statement writes at most, and how many may wait. Nothing is settled while a batch waits for its
+/// flush, so a backlog goes out the faster, the more of it one flush covers.
+const BATCH: usize = 2000;
+pub(crate) const QUEUE: usize = BATCH;
 
 /// How often to look whether rows that were locked are free.
 const LOCKED_PAUSE: Duration = Duration::from_millis(100);
@@ -61,7 +62,7 @@ impl Settler {
     }
 
     pub(crate) async fn run(mut self) {
-        let mut batch = Vec::with_capacity(BATCH);
+        let mut batch = Vec::new();
         while self.receive(&mut batch).await {
             self.write(std::mem::take(&mut batch)).await;
         }
@@ -99,8 +100,8 @@ impl Settler {
         free
     }
 
-    /// Writes a batch, however long it takes. If the server refuses what is in it, each of its rows alone, so that one
-    /// bad row does not hold up the others.
+    /// Writes a batch, however long it takes. If the server refuses what is in it, each half of it, so that one bad row
+    /// does not hold up the others.
     async fn write(&mut self, batch: Vec<Settle>) {
         let mut todo = VecDeque::from([batch]);
         while let Some(mut batch) = todo.pop_front() {
@@ -108,7 +109,10 @@ impl Settler {
                 (Ok(again), _) if again.is_empty() => {}
                 (Ok(again), _) => todo.push_back(again),
                 (Err(error), _) if is_locked(&error) => todo.push_back(self.unlocked(batch).await),
-                (Err(_), 2..) => todo.extend(batch.into_iter().map(|settle| vec![settle])),
+                (Err(_), many @ 2..) => {
+                    let rest = batch.split_off(many / 2);
+                    todo.extend([batch, rest]);
+                }
                 (Err(error), _) => {
                     let Some(settle) = batch.first_mut() else { continue };
                     tracing::error!(id = %settle.id, error = %error.chain(), "the database refused an outcome");

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::median;
 use super::{InsertLoad, Variant};
 
 /// What one cell gave.
@@ -88,14 +89,7 @@ impl InsertReport {
     }
 
     fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
-        let mut values: Vec<f64> = self.rounds.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        let middle = values.len() / 2;
-        match values.len() {
-            0 => 0.0,
-            even if even % 2 == 0 => f64::midpoint(values[middle - 1], values[middle]),
-            _ => values[middle],
-        }
+        median(self.rounds.iter().map(of))
     }
 }
 

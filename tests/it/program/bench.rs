@@ -99,3 +99,21 @@ async fn a_gap_that_makes_no_sense_is_wrong_usage() {
     assert_eq!(process.exit().await.code(), Some(2));
     process.says("20ms is longer than 5ms").await;
 }
+
+#[tokio::test]
+async fn a_backlog_is_emptied_beside_the_limit_of_the_server_and_nothing_is_left_behind() {
+    let db = TestDb::empty().await;
+    let url = db.url();
+    let words = "bench drain --jobs 300 --rounds 2 --max-in-flight 100 --json --database-url";
+    let report = json(words.split(' ').chain([&*url, "--schema", SCHEMA])).await;
+    for (field, value) in [("jobs", 300), ("rounds", 2), ("max_in_flight", 100)] {
+        assert_eq!(report[field], value, "{report}");
+    }
+    let number = |field: &str| report[field].as_f64().unwrap();
+    assert!(number("jobs_per_s") > 0.0 && number("limit_per_s") > 0.0, "{report}");
+    assert!(
+        ["ratio_min", "ratio", "ratio_max"].map(number).is_sorted() && number("ratio_min") > 0.0,
+        "{report}"
+    );
+    assert_eq!(schemas(&db).await, "0");
+}

@@ -1,10 +1,12 @@
 //! `doorbell bench`: what it measures, a file each.
 //!
+//! - `drain`: how fast a backlog is emptied.
 //! - `latency`: from INSERT to sender.
 //! - `enqueue`: what the bell costs those who insert.
 //! - `site`: the server that is measured.
 //! - `gap`: the time between two rows.
 
+mod drain;
 mod enqueue;
 mod gap;
 mod latency;
@@ -23,12 +25,14 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
+    Drain(drain::Args),
     Latency(latency::Args),
     Enqueue(enqueue::Args),
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     match args.what {
+        What::Drain(args) => drain::run(args).await,
         What::Latency(args) => latency::run(args).await,
         What::Enqueue(args) => enqueue::run(args).await,
     }
