@@ -7,12 +7,16 @@
 //! - `inserts`: many rows at once, from many clients, with the bell and without.
 //! - `drain`: a backlog, emptied by a reactor and by the server alone.
 //! - `pauses`: the time between rows; `latencies`: their percentiles; `median`: the middle of a few rounds.
+//! - `growth`: what a queue grows by in months; `claims`: the reactor's own claim, by itself;
+//!   `row_cost`: batches of rows into a table that has grown.
 
+mod claims;
 mod compare;
 mod drain;
 mod enqueue;
 mod floor;
 mod goal;
+mod growth;
 mod inserts;
 mod latencies;
 mod load;
@@ -22,15 +26,19 @@ mod pauses;
 mod poll;
 mod probe;
 mod reactor;
+mod row_cost;
 mod scratch;
 
+pub use claims::Claims;
 pub use compare::{Comparison, compare};
 pub use drain::{Drain, DrainRound};
 pub use goal::Goal;
+pub use growth::{Growth, Snapshot};
 pub use inserts::{InsertLoad, InsertReport, Inserts, Variant};
 pub use latencies::Latencies;
 pub use load::{beside_bursts, under_load};
 pub use median::median;
 pub use pauses::Pauses;
 pub use probe::Probe;
+pub use row_cost::{Batches, RowCost};
 pub use scratch::Scratch;
