@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use doorbell::embedded::Server;
-use doorbell::measure::{Batches, Claims, Growth, Latencies, Pauses, Probe, RowCost, Scratch, Snapshot};
+use doorbell::measure::{Batches, Claims, Growth, Latencies, Pauses, Probe, RowCost, Scratch, Snapshot, median};
 use doorbell::{Database, Error as DoorbellError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -141,7 +141,7 @@ async fn flat(
     let name = format!("{case:?}").to_lowercase();
     let latency = latencies(plan, empty, grown).await?;
     println!("{name}: {rows} rows, INSERT to sender {}", Medians::of(&latency));
-    let claims = claims(plan, growth.channel(), empty, grown).await?;
+    let claims = claims(plan, growth, empty, grown).await?;
     println!("{name}: {rows} rows, claim of one   {}", Medians::of(&claims));
     Ok(())
 }
@@ -187,13 +187,11 @@ async fn latencies(plan: &Plan, empty: &Database, grown: &Database) -> Result<Ve
     Ok(rounds.split_off(1))
 }
 
-async fn claims(
-    plan: &Plan,
-    channel: &'static str,
-    empty: &Database,
-    grown: &Database,
-) -> Result<Vec<Pair>, DoorbellError> {
-    let (mut empty, mut grown) = (Claims::of(empty, channel).await?, Claims::of(grown, channel).await?);
+async fn claims(plan: &Plan, growth: Growth, empty: &Database, grown: &Database) -> Result<Vec<Pair>, DoorbellError> {
+    let (mut empty, mut grown) = (
+        Claims::of(empty, growth.channel(), growth == Growth::Due).await?,
+        Claims::of(grown, growth.channel(), growth == Growth::Due).await?,
+    );
     let mut rounds = Vec::new();
     for _ in 0..=plan.rounds {
         let mut pair = Pair::new();
@@ -208,8 +206,8 @@ async fn claims(
 
 /// Medians of medians, and the median of the rounds' ratios.
 struct Medians {
-    empty: u64,
-    grown: u64,
+    empty: f64,
+    grown: f64,
     ratio: f64,
 }
 
@@ -217,8 +215,8 @@ impl Medians {
     fn of(rounds: &[Pair]) -> Self {
         let ratio = |pair: &Pair| pair.grown.p50_us() as f64 / pair.empty.p50_us().max(1) as f64;
         Medians {
-            empty: median(rounds.iter().map(|pair| pair.empty.p50_us())),
-            grown: median(rounds.iter().map(|pair| pair.grown.p50_us())),
+            empty: median(rounds.iter().map(|pair| pair.empty.p50_us() as f64)),
+            grown: median(rounds.iter().map(|pair| pair.grown.p50_us() as f64)),
             ratio: median(rounds.iter().map(ratio)),
         }
     }
@@ -227,18 +225,11 @@ impl Medians {
 impl std::fmt::Display for Medians {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Medians { empty, grown, ratio } = self;
-        write!(f, "p50 {grown:>6}, empty table {empty:>6}, ratio {ratio:.2}")
+        write!(f, "p50 {grown:>6.0}, empty table {empty:>6.0}, ratio {ratio:.2}")
     }
 }
 
-/// The middle one, of which there is one.
-fn median<T: PartialOrd + Copy>(values: impl Iterator<Item = T>) -> T {
-    let mut values: Vec<T> = values.collect();
-    values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-    values[values.len() / 2]
-}
-
-/// Batches and claims in two tables of the same size, whose ids grow or are random.
+/// Inserts into two tables of the same size, whose ids grow or are random.
 async fn ids(plan: &Plan, timed: &Database, random: &Database) -> Result<(), Failure> {
     let rows = plan.rows(10_000_000);
     fill(Growth::Sent, timed, rows).await?;
@@ -260,9 +251,9 @@ async fn ids(plan: &Plan, timed: &Database, random: &Database) -> Result<(), Fai
         )
     };
     for (name, costs) in ["time-ordered", "random"].iter().zip(&costs) {
-        let time = median(costs.iter().map(|cost| cost.time));
-        let wal = median(costs.iter().map(|cost| cost.wal));
-        println!("ids: {rows} rows, {name} ids: an inserted row takes {time:?} and {wal} bytes of WAL");
+        let time = median(costs.iter().map(|cost| cost.time.as_secs_f64() * 1e6));
+        let wal = median(costs.iter().map(|cost| cost.wal as f64));
+        println!("ids: {rows} rows, {name} ids: an inserted row takes {time:.1} µs and {wal:.0} bytes of WAL");
     }
     let (time, wal) = (ratio(|cost| cost.time.as_secs_f64()), ratio(|cost| cost.wal as f64));
     println!("ids: random / time-ordered: time {time:.2}, WAL {wal:.2}");

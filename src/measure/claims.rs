@@ -7,13 +7,15 @@ use tokio_postgres::{Client as PgClient, Statement};
 use super::probe::open;
 use crate::connect::Database;
 use crate::outcome::Outcome;
+use crate::reactor::listener::SETTINGS;
+use crate::reactor::reach::Reach;
 use crate::store::{Held, Lookout, Settlement, Store};
 use crate::{Error, Uuid};
 
 const INSERT: &str = r#"INSERT INTO :"schema".notification_jobs (channel, recipient) VALUES ($1, 'me')"#;
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Claims one row after the other as a reactor does, on a session of its own.
+/// Claims one row after the other as a reactor does, on a session of its own with the settings of the listening one.
 pub struct Claims {
     store: Store,
     lookout: Lookout,
@@ -21,23 +23,30 @@ pub struct Claims {
     insert: Statement,
     channel: &'static str,
     reactor: Uuid,
+    /// As a reactor's, unless there is a backlog: then its claims leave rows behind.
+    reach: Reach,
+    backlog: bool,
 }
 
 impl Claims {
-    /// Of this channel, which no reactor is to serve meanwhile.
+    /// Of this channel, which no reactor is to serve meanwhile. `backlog`: more rows are due there than the one inserted.
     ///
     /// # Errors
     ///
     /// The server's.
-    pub async fn of(database: &Database, channel: &'static str) -> Result<Self, Error> {
+    pub async fn of(database: &Database, channel: &'static str, backlog: bool) -> Result<Self, Error> {
         let producer = open(database, |_| {}).await?;
+        let claimer = open(database, |_| {}).await?;
+        claimer.batch_execute(SETTINGS).await?;
         Ok(Claims {
             store: Store::new(database.clone()),
-            lookout: Lookout::new(open(database, |_| {}).await?),
+            lookout: Lookout::new(claimer),
             insert: producer.prepare(&database.schema().render(INSERT)).await?,
             producer,
             channel,
             reactor: Uuid::now_v7(),
+            reach: Reach::default(),
+            backlog,
         })
     }
 
@@ -50,12 +59,16 @@ impl Claims {
     pub async fn time_one(&mut self) -> Result<Duration, Error> {
         self.producer.execute(&self.insert, &[&self.channel]).await?;
         let begun = Instant::now();
+        let reach = self.reach.duration(begun);
         let wanted = [(self.channel, 1)];
         let claim = self
             .store
-            .claim(Some(&self.lookout), &wanted, false, self.reactor, LEASE);
+            .claim(Some(&self.lookout), &wanted, false, self.reactor, LEASE, reach);
         let claims = claim.await?;
         let took = begun.elapsed();
+        if !self.backlog {
+            self.reach.covered(begun);
+        }
         let settlements: Vec<Settlement> = claims.rows.iter().map(|row| self.sent(row.id, row.claim)).collect();
         if settlements.is_empty() {
             return Err(Error::timeout("a claim did not find the row that was due"));

@@ -45,7 +45,7 @@ impl Batches {
         })
     }
 
-    /// Batches a batch.
+    /// Inserts a batch.
     ///
     /// # Errors
     ///

@@ -13,6 +13,7 @@ use crate::Error;
 use crate::config::OnUnknown;
 use crate::reactor::bell::{Look, Posture, Step};
 use crate::reactor::listener::{Link, Session};
+use crate::reactor::reach::Reach;
 use crate::reactor::send::Send;
 use crate::reactor::settler::Settle;
 use crate::reactor::state::{Shared, count};
@@ -30,6 +31,7 @@ pub(crate) struct Dispatcher {
     channel_index: HashMap<Arc<str>, usize>,
     scan_interval: Duration,
     posture: Posture,
+    reach: Reach,
     session: Option<Arc<Session>>,
     /// What the last look that asked for it knows of the next due row.
     next_due: Option<Instant>,
@@ -50,6 +52,7 @@ impl Dispatcher {
             settler,
             scan_interval,
             posture: Posture::new(now),
+            reach: Reach::default(),
             session: None,
             next_due: None,
             scan_at: now,
@@ -102,7 +105,7 @@ impl Dispatcher {
                 self.shared.wake.set().await;
             }
             for channel in free {
-                let looked = self.claim_and_start(&[channel], limit).await?;
+                let looked = self.claim_and_start(&[channel], limit, None).await?;
                 limit = limit.saturating_sub(u32::try_from(looked.found).unwrap_or(u32::MAX));
                 if looked.short {
                     open.retain(|index| *index != channel.0);
@@ -162,9 +165,14 @@ impl Dispatcher {
                 Instant::now(),
             );
         }
+        if self.shared.beyond.take_found() {
+            self.reach.forget();
+        }
+        let begun = Instant::now();
+        let reach = self.reach.duration(begun);
         let wants_next_due = self.posture.wants_next_due();
         self.forget_retries(&free, wants_next_due);
-        let (looked, next_due) = self.ask(&free, wants_next_due).await;
+        let (looked, next_due) = self.ask(&free, wants_next_due, reach).await;
         let looked = match looked {
             Ok(looked) => looked,
             Err(error) => return self.failed(&error).await,
@@ -173,7 +181,7 @@ impl Dispatcher {
         if looked.short && wants_next_due {
             let next_due = match next_due {
                 Some(next_due) => next_due,
-                None => self.ask_next_due(&free).await,
+                None => self.ask_next_due(&free, reach).await,
             };
             match next_due {
                 Ok(next_due) => {
@@ -182,6 +190,13 @@ impl Dispatcher {
                 }
                 Err(error) => return self.failed(&error).await,
             }
+            // Of a channel without a free slot nothing is known.
+            if !locked && free.len() == self.shared.channels.len() {
+                self.reach.covered(begun);
+            }
+        }
+        if let Some(reach) = reach {
+            self.shared.beyond.ask(reach, Instant::now());
         }
         if std::mem::take(&mut self.failures) > 0 {
             tracing::info!("the database answers again");
@@ -204,24 +219,31 @@ impl Dispatcher {
         &self,
         free: &[(usize, u32)],
         wants_next_due: bool,
+        reach: Option<Duration>,
     ) -> (Result<Looked, Error>, Option<Result<Option<Duration>, Error>>) {
         let in_order = |session: &Arc<Session>| {
             let plain = |&(index, _): &(usize, u32)| self.shared.channels[index].config.on_unknown != OnUnknown::Hold;
             free.iter().all(plain) && self.shared.store.keeps_order(session.lookout())
         };
         if wants_next_due && self.looks_from().is_some_and(in_order) {
-            let (claimed, next_due) = futures::join!(self.claim_and_start(free, u32::MAX), self.ask_next_due(free));
+            let (claimed, next_due) = futures::join!(
+                self.claim_and_start(free, u32::MAX, reach),
+                self.ask_next_due(free, reach)
+            );
             (claimed, Some(next_due))
         } else {
-            (self.claim_and_start(free, u32::MAX).await, None)
+            (self.claim_and_start(free, u32::MAX, reach).await, None)
         }
     }
 
-    async fn ask_next_due(&self, free: &[(usize, u32)]) -> Result<Option<Duration>, Error> {
+    async fn ask_next_due(&self, free: &[(usize, u32)], reach: Option<Duration>) -> Result<Option<Duration>, Error> {
         let name = |&(index, _): &(usize, u32)| &*self.shared.channels[index].name;
         let names: Vec<&str> = free.iter().map(name).collect();
         let lookout = self.looks_from().map(|session| session.lookout());
-        self.shared.store.next_due(lookout, &names, self.shared.instance).await
+        self.shared
+            .store
+            .next_due(lookout, &names, self.shared.instance, reach)
+            .await
     }
 
     /// The session that looks are made from, if not from the pool.
@@ -250,7 +272,12 @@ impl Dispatcher {
     }
 
     /// Claims at most as many rows as there are free slots (and `limit`), and starts their sends.
-    async fn claim_and_start(&self, free: &[(usize, u32)], limit: u32) -> Result<Looked, Error> {
+    async fn claim_and_start(
+        &self,
+        free: &[(usize, u32)],
+        limit: u32,
+        reach: Option<Duration>,
+    ) -> Result<Looked, Error> {
         let mut limit = limit;
         let mut wanted: [Vec<(&str, u32)>; 2] = [vec![], vec![]];
         for &(index, slots) in free {
@@ -262,7 +289,10 @@ impl Dispatcher {
             }
         }
         // Both at once; and each answer counts, whatever becomes of the other.
-        let (plain, hold) = futures::join!(self.claim(&wanted[0], false), self.claim(&wanted[1], true));
+        let (plain, hold) = futures::join!(
+            self.claim(&wanted[0], false, reach),
+            self.claim(&wanted[1], true, reach)
+        );
         let claimed_at = Instant::now();
         let mut looked = Looked { found: 0, short: true };
         let mut failure = None;
@@ -279,7 +309,7 @@ impl Dispatcher {
         failure.map_or(Ok(looked), Err)
     }
 
-    async fn claim(&self, wanted: &[(&str, u32)], hold: bool) -> Result<Claims, Error> {
+    async fn claim(&self, wanted: &[(&str, u32)], hold: bool, reach: Option<Duration>) -> Result<Claims, Error> {
         if wanted.is_empty() {
             return Ok(Claims {
                 rows: vec![],
@@ -294,7 +324,7 @@ impl Dispatcher {
         let claim = self
             .shared
             .store
-            .claim(lookout, wanted, hold, self.shared.instance, self.shared.lease);
+            .claim(lookout, wanted, hold, self.shared.instance, self.shared.lease, reach);
         let claims = claim.await;
         if let (Some(session), Err(error)) = (session, &claims) {
             session.doubt(error);
@@ -344,6 +374,7 @@ impl Dispatcher {
         } else {
             tracing::debug!(error = %error.chain(), failures = self.failures, "cannot look for due rows");
         }
+        self.reach.forget();
         self.posture.failed(Instant::now());
         let pauses = RetryPolicy::exponential(Duration::from_millis(50), Duration::from_millis(1300)).jitter(0.5);
         self.hold_back(pauses.delay(self.failures, random())).await;

@@ -14,7 +14,8 @@ mod contact;
 mod dispatcher;
 mod keeper;
 mod lease;
-mod listener;
+pub(crate) mod listener;
+pub(crate) mod reach;
 mod send;
 mod settler;
 mod state;
@@ -39,6 +40,7 @@ pub use builder::ReactorBuilder;
 use dispatcher::Dispatcher;
 use keeper::Keeper;
 use listener::{Link, Listener};
+use reach::Rearguard;
 use settler::{QUEUE, Settle, Settler};
 use state::{Channel, Shared};
 use stop::{Parts, Sends};
@@ -132,6 +134,7 @@ impl Reactor {
         let mut parts = Parts {
             _listener: Task::spawn(listener.run()),
             _keeper: Task::spawn(Keeper::new(Arc::clone(&shared), entry).run()),
+            _rearguard: Task::spawn(Rearguard(Arc::clone(&shared)).run()),
             dispatcher: Task::spawn(dispatcher.run(links.clone())),
             settler,
             _sends: Sends(Arc::clone(&shared)),

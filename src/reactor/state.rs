@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::config::ChannelConfig;
 use crate::reactor::lease::Leases;
+use crate::reactor::reach::Beyond;
 use crate::reactor::wake::{Reasons, Wake};
 use crate::sender::AnySender;
 use crate::store::Store;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     idle: Notify,
     pub(crate) leases: Leases,
     pub(crate) wake: Arc<Wake>,
+    pub(crate) beyond: Beyond,
     pub(crate) counts: Counts,
     /// Set once: no further claim is to be made.
     stopping: AtomicBool,
@@ -53,6 +55,7 @@ impl Shared {
             idle: Notify::new(),
             leases: Leases::default(),
             wake: Arc::new(Wake::new(channels.len())),
+            beyond: Beyond::default(),
             counts: Counts::default(),
             stopping: AtomicBool::new(false),
             settling_fails: AtomicBool::new(false),

@@ -17,6 +17,7 @@ const LAST_WRITES: Duration = Duration::from_secs(2);
 pub(super) struct Parts {
     pub(super) _listener: Task<()>,
     pub(super) _keeper: Task<()>,
+    pub(super) _rearguard: Task<()>,
     pub(super) dispatcher: Task<()>,
     pub(super) settler: Task<()>,
     pub(super) _sends: Sends,

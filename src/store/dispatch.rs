@@ -41,7 +41,7 @@ struct Inner {
 
 statements! {
     /// The statements of a reactor.
-    DispatchStatements { bell, claim, locked, next_due, register, release_unknown, renew, ring, settle, unregister, unserved }
+    DispatchStatements { bell, claim, late, locked, next_due, register, release_unknown, renew, ring, settle, unregister, unserved }
 }
 
 /// What a claim found.
@@ -126,7 +126,7 @@ impl Store {
     }
 
     /// Takes due rows, at most `slots` of each channel. `hold`: these channels never send twice by themselves. On the
-    /// lookout if there is one, else on a connection of the pool.
+    /// lookout if there is one, else on a connection of the pool. Rows that were due longer ago than `reach` are not seen.
     pub(crate) async fn claim(
         &self,
         lookout: Option<&Lookout>,
@@ -134,6 +134,7 @@ impl Store {
         hold: bool,
         reactor: Uuid,
         lease: Duration,
+        reach: Option<Duration>,
     ) -> Result<Claims, Error> {
         let channels: Vec<&str> = wanted.iter().map(|(channel, _)| *channel).collect();
         let slots: Vec<i32> = wanted
@@ -141,12 +142,14 @@ impl Store {
             .map(|(_, slots)| i32::try_from(*slots).unwrap_or(i32::MAX))
             .collect();
         let lease = lease.as_secs_f64();
-        let parameters: [Parameter<'_>; 5] = [
+        let reach = reach.map(|reach| reach.as_secs_f64());
+        let parameters: [Parameter<'_>; 6] = [
             (&channels, Type::TEXT_ARRAY),
             (&slots, Type::INT4_ARRAY),
             (&reactor, Type::UUID),
             (&lease, Type::FLOAT8),
             (&hold, Type::BOOL),
+            (&reach, Type::FLOAT8),
         ];
         let rows = self.query_from(lookout, &self.0.sql.claim, &parameters).await?;
         let mut claims = Claims {
@@ -177,11 +180,25 @@ impl Store {
         lookout: Option<&Lookout>,
         channels: &[&str],
         reactor: Uuid,
+        reach: Option<Duration>,
     ) -> Result<Option<Duration>, Error> {
-        let parameters: [Parameter<'_>; 2] = [(&channels, Type::TEXT_ARRAY), (&reactor, Type::UUID)];
+        let reach = reach.map(|reach| reach.as_secs_f64());
+        let parameters: [Parameter<'_>; 3] = [
+            (&channels, Type::TEXT_ARRAY),
+            (&reactor, Type::UUID),
+            (&reach, Type::FLOAT8),
+        ];
         let rows = self.query_from(lookout, &self.0.sql.next_due, &parameters).await?;
         let seconds: Option<f64> = rows.first().map_or(Ok(None), |row| row.try_get("seconds"))?;
         Ok(seconds.map(seconds_to_duration))
+    }
+
+    /// Is a row of these channels due for longer than `reach`?
+    pub(crate) async fn late(&self, channels: &[&str], reach: Duration) -> Result<bool, Error> {
+        let reach = reach.as_secs_f64();
+        let parameters: [Parameter<'_>; 2] = [(&channels, Type::TEXT_ARRAY), (&reach, Type::FLOAT8)];
+        let rows = self.query(&self.0.sql.late, &parameters).await?;
+        rows.first().map_or(Ok(false), |row| Ok(row.try_get("late")?))
     }
 
     /// Writes outcomes; answers with the rows that were still ours and what they are now.

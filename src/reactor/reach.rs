@@ -1,0 +1,120 @@
+//! How far back a look reaches, and who watches over what lies beyond.
+//!
+//! While somebody holds a snapshot open, vacuum may not remove the index entries of rows that went through since, and a look
+//! from the beginning of the index walks over all of them. So a look begins a little before the last one that left nothing
+//! behind. What lies further back is a row whose transaction took long to commit, one that was inserted due in the past,
+//! one whose lock somebody held: each such look is followed by one question from the beginning, beside the dispatcher
+//! ([`Rearguard`]), and if a row is found there, the next look reaches all the way.
+//!
+//! No row waits longer than one such question and one look. The question is asked after the look, so it sees whatever the
+//! look could have seen; it is asked anew for each look, and begun after it was asked for.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::reactor::state::Shared;
+use crate::reactor::wake::Reasons;
+
+/// A look begins so long before the last one: most transactions that had inserted by then are over now.
+const MARGIN: Duration = Duration::from_secs(1);
+/// Between two questions, and how much longer than the question itself.
+const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE_PER_QUESTION: u32 = 10;
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// When the last look that left nothing behind began.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reach(Option<Instant>);
+
+impl Reach {
+    /// How long a row may have been due to be seen by a look that begins now. `None`: for ever.
+    pub(crate) fn duration(self, now: Instant) -> Option<Duration> {
+        self.0.map(|covered| now.saturating_duration_since(covered) + MARGIN)
+    }
+
+    /// A look that began at `began` left nothing behind that could be seen.
+    pub(crate) fn covered(&mut self, began: Instant) {
+        self.0 = Some(began);
+    }
+
+    /// The next look reaches all the way.
+    pub(crate) fn forget(&mut self) {
+        self.0 = None;
+    }
+}
+
+/// What the dispatcher and the rearguard tell each other.
+#[derive(Default)]
+pub(crate) struct Beyond {
+    state: Mutex<State>,
+    asked: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Rows that were due before this are to be asked for.
+    before: Option<Instant>,
+    found: bool,
+}
+
+impl Beyond {
+    /// A look that has come back by `now` was to reach this far. It is the server that counts back, from some instant during
+    /// the look, so the question reaches as much closer as the look took.
+    pub(crate) fn ask(&self, reach: Duration, now: Instant) {
+        let before = now.checked_sub(reach).unwrap_or(now);
+        let mut state = self.lock();
+        state.before = Some(state.before.map_or(before, |earlier| earlier.max(before)));
+        drop(state);
+        self.asked.notify_one();
+    }
+
+    /// Was a row found that the next look must see? Forgets it.
+    pub(crate) fn take_found(&self) -> bool {
+        std::mem::take(&mut self.lock().found)
+    }
+
+    fn found(&self) {
+        self.lock().found = true;
+    }
+
+    async fn before(&self) -> Instant {
+        loop {
+            if let Some(before) = self.lock().before.take() {
+                return before;
+            }
+            self.asked.notified().await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks for rows beyond the reach of the looks, a tenth of the time at most, unless the question takes more than 100 ms.
+pub(crate) struct Rearguard(pub(crate) Arc<Shared>);
+
+impl Rearguard {
+    /// Goes on for as long as it is polled.
+    pub(crate) async fn run(self) {
+        let Rearguard(shared) = self;
+        let names: Vec<&str> = shared.channels.iter().map(|channel| &*channel.name).collect();
+        loop {
+            let before = shared.beyond.before().await;
+            let begun = Instant::now();
+            let late = shared.store.late(&names, begun.saturating_duration_since(before)).await;
+            if let Err(error) = &late {
+                tracing::debug!(error = %error.chain(), "could not ask for rows that are late");
+            }
+            // If nobody can tell, the next look finds out.
+            if late.unwrap_or(true) {
+                shared.beyond.found();
+                shared.wake.poke(Reasons::NEWS);
+            }
+            let pause = (begun.elapsed() * PAUSE_PER_QUESTION).clamp(PAUSE, LONGEST_PAUSE);
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
