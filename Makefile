@@ -1,6 +1,6 @@
 # Each target is the set-up and then plain cargo. ARGS is handed on: make demo ARGS='--count 200 --json'
 
-.PHONY: help setup demo test bench lint doc
+.PHONY: help setup demo test bench peers lint doc
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z]*\):.* ## /\1\t/p' Makefile
@@ -16,8 +16,11 @@ test: export RUST_TEST_THREADS ?= 8
 test: setup ## Run all tests
 	cargo test --locked $(ARGS)
 
-bench: setup ## Measure from insert to send
-	cargo bench --locked $(ARGS)
+bench: setup ## Run every benchmark, and write benches/RESULTS.md
+	benches/report $(ARGS)
+
+peers: setup ## Measure beside two other queues
+	cargo run --release --locked --manifest-path benches/peers/Cargo.toml -- $(ARGS)
 
 lint: setup ## Check format and code
 	cargo fmt --check

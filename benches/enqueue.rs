@@ -93,7 +93,7 @@ fn loads() -> Vec<InsertLoad> {
     let (clients, seconds, rounds): (&[u32], _, _) = if quick {
         (&[8], 0.25, 1)
     } else {
-        (&[1, 8, 32, 64], 1.5, 3)
+        (&[1, 8, 32, 64], 1.0, 3)
     };
     let load = |&clients| InsertLoad {
         clients,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use doorbell::embedded::Server;
-use doorbell::measure::{Batches, Claims, Growth, Latencies, Pauses, Probe, RowCost, Scratch, Snapshot, median};
+use doorbell::measure::{Batches, Claims, Goal, Growth, Latencies, Pauses, Probe, RowCost, Scratch, Snapshot, median};
 use doorbell::{Database, Error as DoorbellError};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -99,6 +99,7 @@ async fn main() -> Result<(), Failure> {
     let plan = args.plan();
     let all = Case::value_variants();
     let cases = if args.cases.is_empty() { all } else { &args.cases };
+    let mut goals = Vec::new();
     println!("times in µs; ratios are medians of {} rounds", plan.rounds);
     for &case in cases {
         let (empty, grown) = (
@@ -108,13 +109,14 @@ async fn main() -> Result<(), Failure> {
         let measured = measure(case, &plan, empty.database(), grown.database()).await;
         empty.remove().await?;
         grown.remove().await?;
-        measured?;
+        goals.extend(measured?);
     }
     drop(server);
+    goals.iter().for_each(|goal| println!("{goal}"));
     Ok(())
 }
 
-async fn measure(case: Case, plan: &Plan, empty: &Database, grown: &Database) -> Result<(), Failure> {
+async fn measure(case: Case, plan: &Plan, empty: &Database, grown: &Database) -> Result<Vec<Goal>, Failure> {
     match case {
         Case::Sent => flat(case, Growth::Sent, plan.rows(10_000_000), plan, empty, grown).await,
         Case::Future => flat(case, Growth::Future, plan.rows(1_000_000), plan, empty, grown).await,
@@ -123,8 +125,8 @@ async fn measure(case: Case, plan: &Plan, empty: &Database, grown: &Database) ->
             let _snapshot = Snapshot::take(grown).await?;
             flat(case, Growth::Through, plan.rows(1_000_000), plan, empty, grown).await
         }
-        Case::Ids => ids(plan, empty, grown).await,
-        Case::Purge => purge(plan, empty).await,
+        Case::Ids => ids(plan, empty, grown).await.map(|()| vec![]),
+        Case::Purge => purge(plan, empty).await.map(|()| vec![]),
     }
 }
 
@@ -136,14 +138,17 @@ async fn flat(
     plan: &Plan,
     empty: &Database,
     grown: &Database,
-) -> Result<(), Failure> {
+) -> Result<Vec<Goal>, Failure> {
     fill(growth, grown, rows).await?;
     let name = format!("{case:?}").to_lowercase();
-    let latency = latencies(plan, empty, grown).await?;
-    println!("{name}: {rows} rows, INSERT to sender {}", Medians::of(&latency));
-    let claims = claims(plan, growth, empty, grown).await?;
-    println!("{name}: {rows} rows, claim of one   {}", Medians::of(&claims));
-    Ok(())
+    let latency = Medians::of(&latencies(plan, empty, grown).await?);
+    println!("{name}: {rows} rows, INSERT to sender {latency}");
+    let claims = Medians::of(&claims(plan, growth, empty, grown).await?);
+    println!("{name}: {rows} rows, claim of one   {claims}");
+    let bound = if case == Case::Snapshot { 2.0 } else { 1.2 };
+    let goal =
+        |what, of: &Medians| Goal::at_most(format!("{rows} rows, {name}: {what} / empty table"), of.ratio, bound);
+    Ok(vec![goal("latency", &latency), goal("claim", &claims)])
 }
 
 async fn fill(growth: Growth, database: &Database, rows: u64) -> Result<(), DoorbellError> {

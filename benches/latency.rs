@@ -8,7 +8,6 @@ use std::env;
 use std::error::Error;
 use std::time::Duration;
 
-use doorbell::Database;
 use doorbell::embedded::Server;
 use doorbell::measure::{Comparison, Goal, Pauses, Scratch, compare, median};
 use tokio::runtime::Runtime;
@@ -26,23 +25,18 @@ fn main() -> Result<(), Box<dyn Error>> {
             (Some(server), url)
         }
     };
-    Runtime::new()?.block_on(async {
-        let scratch = Scratch::create(&url, &Scratch::new_name()).await?;
-        let measured = measure(scratch.database(), quick).await;
-        scratch.remove().await?;
-        measured
-    })?;
+    let measured = Runtime::new()?.block_on(measure(&url, quick));
     drop(server);
-    Ok(())
+    Ok(measured?)
 }
 
-async fn measure(database: &Database, quick: bool) -> Result<(), doorbell::Error> {
+async fn measure(url: &str, quick: bool) -> Result<(), doorbell::Error> {
     let (rounds, samples) = if quick { (1, 50) } else { (3, 500) };
     println!("from the INSERT, p50/p99 in µs      to the sender      floor  bare NOTIFY");
     let (mut spaced, mut back_to_back) = (vec![], vec![]);
     for _ in 0..rounds {
-        spaced.push(compare(database, samples, SPACED, |_| {}).await?);
-        back_to_back.push(compare(database, 4 * samples, BACK_TO_BACK, |_| {}).await?);
+        spaced.push(compare_in_a_new_schema(url, samples, SPACED).await?);
+        back_to_back.push(compare_in_a_new_schema(url, 4 * samples, BACK_TO_BACK).await?);
         print("a row every 5 to 20 ms", spaced.last());
         print("back to back", back_to_back.last());
     }
@@ -56,6 +50,13 @@ async fn measure(database: &Database, quick: bool) -> Result<(), doorbell::Error
     println!("{}", Goal::at_most("spaced: p99 / floor's", p99, 1.5));
     println!("{}", Goal::at_most("back to back: p50 / floor's", back_to_back, 1.3));
     Ok(())
+}
+
+async fn compare_in_a_new_schema(url: &str, samples: u32, pauses: Pauses) -> Result<Comparison, doorbell::Error> {
+    let scratch = Scratch::create(url, &Scratch::new_name()).await?;
+    let compared = compare(scratch.database(), samples, pauses, |_| {}).await;
+    scratch.remove().await?;
+    compared
 }
 
 fn print(what: &str, comparison: Option<&Comparison>) {

@@ -2,6 +2,8 @@
 //! random times, 10 to 5,000 a second, whether or not those before them are through; and alerts beside bursts of 10,000
 //! rows on another channel.
 //!
+//! `-- 1000` measures that rate alone.
+//!
 //! `cargo bench --bench load` takes about four minutes; with `-- --quick`, or `DOORBELL_BENCH_QUICK=1` in the environment,
 //! half a minute. `DOORBELL_BENCH_URL` measures on another server than an embedded one.
 
@@ -53,8 +55,12 @@ async fn measure(database: &Database, quick: bool) -> Result<(), doorbell::Error
     };
     line("one row at a time", &idle);
     let mut goals = vec![];
+    let wanted: Vec<f64> = env::args().filter_map(|arg| arg.parse().ok()).collect();
+    let rates = RATES
+        .into_iter()
+        .filter(|(rate, _)| wanted.is_empty() || wanted.contains(rate));
     for takes in SENDERS {
-        for (rate, bound) in RATES {
+        for (rate, bound) in rates.clone() {
             let latencies = under_load(database, rate, lasts, takes).await?;
             let what = match takes.is_zero() {
                 true => format!("{rate} rows/s, no-op sender"),
@@ -64,6 +70,10 @@ async fn measure(database: &Database, quick: bool) -> Result<(), doorbell::Error
             let of_idle = latencies.quantile_us(0.99) as f64 / idle_p50;
             goals.extend(bound.map(|bound| Goal::at_most(format!("{what}: p99 / idle p50"), of_idle, bound)));
         }
+    }
+    if !wanted.is_empty() {
+        goals.iter().for_each(|goal| println!("{goal}"));
+        return Ok(());
     }
     let (alone, beside) = beside_bursts(database, 100.0, bursts, BURST).await?;
     line("100 alerts/s, between the bursts", &alone);

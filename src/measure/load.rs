@@ -27,6 +27,8 @@ const BETWEEN_BURSTS: Duration = Duration::from_secs(2);
 const INSERT: &str = r#"INSERT INTO :"schema".notification_jobs (channel, recipient) VALUES ('load', $1)"#;
 const BURST: &str = r#"INSERT INTO :"schema".notification_jobs (channel, recipient)
     SELECT 'burst', n::text FROM generate_series(1, $1::bigint) AS n"#;
+/// What an ended reactor had not settled.
+const CLEAR: &str = r#"TRUNCATE :"schema".notification_jobs"#;
 const UNFINISHED: &str =
     r#"SELECT EXISTS (SELECT FROM :"schema".notification_jobs WHERE channel = 'burst' AND status = 'pending')"#;
 
@@ -69,6 +71,10 @@ pub async fn under_load(
     lasts: Duration,
     sender_takes: Duration,
 ) -> Result<Latencies, Error> {
+    open(database, |_| {})
+        .await?
+        .batch_execute(&database.schema().render(CLEAR))
+        .await?;
     let (entered, arrivals) = mpsc::unbounded_channel();
     let takes = sender_takes;
     let _reactor = start(database, Clerk { entered, takes }).await?;

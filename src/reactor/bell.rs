@@ -320,6 +320,9 @@ impl Posture {
             Phase::Polling
         } else if look.found == 1 && self.trickles(now) {
             Phase::Arming
+        } else if look.found > 0 {
+            // Where one was, more may be by now; the pause is for looks that find nothing.
+            Phase::Looking { until }
         } else if now < until {
             // The longer the linger, the slower its looks: a thousand of them in all at most.
             Phase::Lingering {
