@@ -3,7 +3,7 @@
 //!
 //! `cargo bench --bench enqueue` takes about ten minutes and prints, a line for each number of clients, the JSON of
 //! `doorbell bench enqueue`; with `-- --quick`, or `DOORBELL_BENCH_QUICK=1` in the
-//! environment, one short round with 8 clients. `DOORBELL_BENCH_URL` measures on another server than an embedded one.
+//! environment, one short round with 8 clients. `DOORBELL_BENCH_CLIENTS=8,32` measures these numbers of clients alone. `DOORBELL_BENCH_URL` measures on another server than an embedded one.
 
 use std::env;
 use std::error::Error;
@@ -95,6 +95,13 @@ fn loads() -> Vec<InsertLoad> {
     } else {
         (&[1, 8, 32, 64], 1.0, 3)
     };
+    let chosen: Option<Vec<u32>> = env::var("DOORBELL_BENCH_CLIENTS").ok().map(|numbers| {
+        numbers
+            .split(',')
+            .filter_map(|number| number.trim().parse().ok())
+            .collect()
+    });
+    let clients = chosen.as_deref().unwrap_or(clients);
     let load = |&clients| InsertLoad {
         clients,
         window: Duration::from_secs_f64(seconds),
