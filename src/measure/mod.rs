@@ -4,6 +4,9 @@
 //! - `scratch`: a schema of our own on the server that is measured.
 //! - `probe`: one row after the other, from just before its INSERT until it arrives.
 //! - `enqueue`, `notify`, `poll`: the three ways, each a probe.
+//! - `floor`: the least that a dispatcher can take; `compare`: our way beside it and beside a bare NOTIFY.
+//! - `load`: rows that come whether or not those before them are through.
+//! - `reactor`: a reactor to be measured; `goal`: a figure beside what it should be.
 //! - `inserts`: many rows at once, from many clients, with the bell and without.
 //! - `drain`: a backlog, emptied by a reactor and by the server alone.
 //! - `pauses`: the time between rows; `latencies`: their percentiles; `median`: the middle of a few rounds.

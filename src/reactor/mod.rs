@@ -4,6 +4,7 @@
 //! - `bell`: when to look, when to sleep, and how to be woken. No I/O.
 //! - `listener`: the session that hears the bell.
 //! - `dispatcher`: the loop that looks, claims and starts sends.
+//! - `reach`: how far back a look reaches, and who asks for what lies beyond.
 //! - `send`: one send, from claimed row to outcome.
 //! - `settler`: writes outcomes in batches.
 //! - `lease`, `keeper`: what is claimed, and that it stays so while it is sent.
