@@ -16,10 +16,13 @@
 //!      ┌───────────────────────────────────────────────────────────────┐
 //!      ▼                                                               │
 //!    AWAKE ──nothing new for a linger──▶ arm ─▶ test ─▶ look ─▶ ASLEEP ─ring, due, slot, scan─▶ look
-//!      ▲      (take ASLEEP)               ▲        │ IN_FLIGHT taken, or a row is locked   │
-//!      │                                  └─ nap ◀─┘ DROWSY                                 └─ short and alone: ASLEEP
+//!      ▲ ▲     │ producers at work        ▲        │ IN_FLIGHT taken, or a row is locked   │
+//!      │ └─────┘ (sounding)               └─ nap ◀─┘ DROWSY                                 └─ short and alone: ASLEEP
 //!      └── no slot free anywhere: neither armed nor looking, until a slot is
 //! ```
+//!
+//! Before it arms it sounds: it tests `IN_FLIGHT` once. Taken, that shows producers at work, who would all have to ring,
+//! and it lingers on for a while. This proves nothing; the test after arming is still owed.
 //!
 //! Rings one upon the other do not wake it if they are for rows one at a time: then a ring costs nobody a wait, and a look
 //! at an interval would come later. That they are is seen while awake, in silence, and believed for a second.
@@ -113,6 +116,8 @@ pub(crate) struct Posture {
     awake: Awake,
     /// Until then rows are taken to come one at a time, each ringing for itself.
     trickle_until: Option<Instant>,
+    /// Since when silent producers have been at work, each time that it would have armed, and no row was for us.
+    bustle_since: Option<Instant>,
     /// The last ring that found nothing (or the end of the linger it caused), and the next such linger.
     last_empty: Option<Instant>,
     empty_linger: Duration,
@@ -134,6 +139,8 @@ enum Phase {
     Saturated,
     /// Not listening: look at an interval.
     Polling,
+    /// Awake, and nothing was new for a linger: are silent producers at work, who would all have to ring?
+    Sounding,
     Arming,
     Testing,
     /// Armed; the test found `IN_FLIGHT` free or not; look.
@@ -192,6 +199,7 @@ impl Posture {
                 crowded: false,
             },
             trickle_until: None,
+            bustle_since: None,
             last_empty: None,
             empty_linger: LINGER,
             lost_at: None,
@@ -208,7 +216,7 @@ impl Posture {
             Phase::Polling => Step::Wait(self.bereft(now).then_some(BEREFT_PACE)),
             Phase::Saturated | Phase::Asleep => Step::Wait(None),
             Phase::Arming => Step::Arm,
-            Phase::Testing => Step::Test,
+            Phase::Sounding | Phase::Testing => Step::Test,
             Phase::Drowsy => Step::Wait(Some(self.drowsy.nap)),
         }
     }
@@ -239,6 +247,7 @@ impl Posture {
     pub(crate) fn armed(&mut self, held: bool, now: Instant) {
         self.armed = held;
         self.roused = None;
+        self.bustle_since = None;
         self.drowsy = Drowsy::begin(now);
         self.phase = if held {
             Phase::Testing
@@ -261,8 +270,11 @@ impl Posture {
     }
 
     /// `IN_FLIGHT` was free, or not.
-    pub(crate) fn tested(&mut self, clean: bool) {
-        self.phase = Phase::LastLook { clean };
+    pub(crate) fn tested(&mut self, clean: bool, now: Instant) {
+        self.phase = match self.phase {
+            Phase::Sounding => self.after_sounding(clean, now),
+            _ => Phase::LastLook { clean },
+        };
     }
 
     /// A look could not be made. It proves nothing, so start again awake.
@@ -316,6 +328,9 @@ impl Posture {
     fn after_awake_look(&mut self, look: Look, until: Instant, now: Instant) -> Phase {
         let until = if look.found > 0 { until.max(now + LINGER) } else { until };
         self.awake.crowded |= look.found > 1;
+        if look.found > 0 {
+            self.bustle_since = None;
+        }
         if !self.listening {
             Phase::Polling
         } else if look.found == 1 && self.trickles(now) {
@@ -325,18 +340,42 @@ impl Posture {
             Phase::Looking { until }
         } else if now < until {
             // The longer the linger, the slower its looks: a thousand of them in all at most.
+            let lasts = self.empty_linger.max(self.bustle(now));
             Phase::Lingering {
                 until,
-                pace: (self.empty_linger / 100).clamp(PACE, 10 * PACE),
+                pace: (lasts / 100).clamp(PACE, 10 * PACE),
             }
         } else {
-            Phase::Arming
+            Phase::Sounding
         }
     }
 
+    /// Where producers commit one upon the other and the rows are not for us, or others are quicker, to arm would make all
+    /// of them ring, and sleep would not come of it. So it lingers on, for ever longer. But not for more than a moment: it
+    /// may as well be one transaction that takes long.
+    fn after_sounding(&mut self, clean: bool, now: Instant) -> Phase {
+        self.bustle_since.get_or_insert(now);
+        let lasted = self.bustle(now);
+        if clean || lasted > LONGEST_LINGER {
+            return Phase::Arming;
+        }
+        Phase::Looking {
+            until: now + lasted.max(LINGER),
+        }
+    }
+
+    fn bustle(&self, now: Instant) -> Duration {
+        self.bustle_since.map_or(Duration::ZERO, |since| now - since)
+    }
+
     fn after_last_look(&mut self, look: Look, clean: bool, roused: Option<Roused>, now: Instant) -> Phase {
-        if roused.is_some_and(|roused| roused.by_ring && !roused.lone && self.is_load(look, now)) {
-            return self.get_up(now);
+        if roused.is_some_and(|roused| roused.by_ring && !roused.lone) {
+            if self.is_load(look, now) {
+                return self.get_up(now);
+            }
+            if look.found == 0 && !self.is_accident(now) {
+                return self.linger_longer(now);
+            }
         }
         if clean && !look.locked {
             self.sleep(now)
@@ -353,8 +392,8 @@ impl Posture {
         if !roused.lone && self.is_load(look, now) {
             return self.get_up(now);
         }
-        if roused.by_ring && look.found == 0 {
-            return self.after_empty_ring(look.locked, now);
+        if roused.by_ring && look.found == 0 && !self.is_accident(now) {
+            return self.linger_longer(now);
         }
         self.rest(look.locked, now)
     }
@@ -387,15 +426,19 @@ impl Posture {
 
     /// A ring for a row that another reactor was quicker to take. One is an accident; one upon the other is load, and
     /// then it is for us to look, not for every producer to ring.
-    fn after_empty_ring(&mut self, locked: bool, now: Instant) -> Phase {
+    fn is_accident(&mut self, now: Instant) -> bool {
         let quiet = self
             .last_empty
             .is_none_or(|before| now.saturating_duration_since(before) > QUIET);
         if quiet {
             self.empty_linger = LINGER;
             self.last_empty = Some(now);
-            return self.rest(locked, now);
         }
+        quiet
+    }
+
+    fn linger_longer(&mut self, now: Instant) -> Phase {
+        self.trickle_until = None;
         let until = now + self.empty_linger;
         self.empty_linger = (self.empty_linger * 2).min(LONGEST_LINGER);
         self.last_empty = Some(until);

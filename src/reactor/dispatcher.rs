@@ -76,7 +76,7 @@ impl Dispatcher {
                     Err(error) => self.lost(&error),
                 },
                 (Step::Test, Some(session)) => match session.test().await {
-                    Ok(free) => self.posture.tested(free),
+                    Ok(free) => self.posture.tested(free, Instant::now()),
                     Err(error) => self.lost(&error),
                 },
                 (Step::Arm | Step::Disarm | Step::Test, None) => self.posture.lost(Instant::now()),

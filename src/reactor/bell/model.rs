@@ -121,7 +121,7 @@ type ReactorKey = (
     Stage,
     Option<(u8, bool, bool)>,
 );
-type PostureKey = (bool, bool, u8, bool, bool, bool, Option<(bool, bool)>, [bool; 3]);
+type PostureKey = (bool, bool, u8, bool, bool, bool, Option<(bool, bool)>, [bool; 4]);
 
 impl World {
     fn new(broken: Broken, reactors: usize, producers: usize, transactions: u8, deaths: u8) -> Self {
@@ -362,20 +362,20 @@ impl World {
                 reactor.posture.disarmed();
             }
             Step::Test => {
-                if broken == Broken::LooksBeforeTheTest {
+                if broken == Broken::LooksBeforeTheTest && reactor.posture.phase == Phase::Testing {
                     (reactor.rung, reactor.slot_freed) = (false, false);
                     let (found, short) = self.claims(index);
                     // The test comes as a statement of its own: let others move before it.
                     self.reactors[index].early = Some((found, short, self.rows + self.locked > 0));
-                    self.reactors[index].posture.tested(true);
+                    self.reactors[index].posture.tested(true, now);
                     next.push(self);
                     return;
                 }
-                reactor.posture.tested(!in_flight);
+                reactor.posture.tested(!in_flight, now);
             }
             Step::Look if reactor.early.is_some() => {
                 let (found, short, due_already) = reactor.early.take().unwrap();
-                reactor.posture.tested(!in_flight);
+                reactor.posture.tested(!in_flight, now);
                 self.looked(index, found, short, due_already);
             }
             Step::Look => {
@@ -389,7 +389,7 @@ impl World {
                 (reactor.rung, reactor.slot_freed) = (false, false);
                 reactor.posture.woken(by_ring, now);
                 if by_ring && broken == Broken::TakesARingForATest && reactor.posture.phase == Phase::Testing {
-                    reactor.posture.tested(true);
+                    reactor.posture.tested(true, now);
                 }
             }
             Step::Wait(_) => return,
@@ -447,6 +447,7 @@ fn posture_key(posture: &Posture, now: Instant) -> PostureKey {
         Phase::Drowsy => (7, false),
         Phase::Asleep => (8, false),
         Phase::Roused => (9, false),
+        Phase::Sounding => (10, false),
     };
     let lone = posture.rested_at.is_none_or(|at| now - at > super::LINGER);
     let quiet = posture
@@ -457,6 +458,9 @@ fn posture_key(posture: &Posture, now: Instant) -> PostureKey {
         now - posture.awake.since < super::LINGER,
         posture.awake.crowded,
         posture.trickle_until.is_some_and(|until| now < until),
+        posture
+            .bustle_since
+            .is_some_and(|since| now - since > super::LONGEST_LINGER),
     ];
     (
         posture.listening,

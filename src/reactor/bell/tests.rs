@@ -16,7 +16,7 @@ fn asleep(now: Instant) -> Posture {
     posture.connected(now);
     posture.looked(NOTHING, now);
     posture.armed(true, now);
-    posture.tested(true);
+    posture.tested(true, now);
     posture.looked(NOTHING, now);
     assert_eq!(posture.step(now), Step::Wait(None));
     posture
@@ -82,7 +82,7 @@ fn rows_that_come_one_at_a_time_are_rung_for() {
     linger(&mut posture, &mut now);
     assert_eq!(posture.step(now), Step::Arm);
     posture.armed(true, now);
-    posture.tested(true);
+    posture.tested(true, now);
     posture.looked(NOTHING, now);
     let until = now + TRICKLE;
     while now + 2 * PACE < until {
@@ -143,4 +143,67 @@ fn rings_for_what_others_took_wake_it_up_for_ever_longer() {
             };
         }
     }
+}
+
+#[test]
+fn a_ring_that_ends_a_nap_and_finds_nothing_is_load_too() {
+    let mut now = Instant::now();
+    let mut posture = Posture {
+        last_empty: Some(now),
+        phase: Phase::Drowsy,
+        ..asleep(now)
+    };
+    now += PACE;
+    posture.woken(true, now);
+    assert_eq!(posture.step(now), Step::Test);
+    posture.tested(false, now);
+    posture.looked(NOTHING, now);
+    assert_eq!(posture.step(now), Step::Disarm);
+}
+
+/// Awake, until it would arm or has looked for this long; every test finds producers at work.
+fn lingers(posture: &mut Posture, now: &mut Instant, at_most: Duration) -> usize {
+    let (begun, mut looks) = (*now, 0);
+    while *now - begun < at_most {
+        match posture.step(*now) {
+            Step::Look => {
+                looks += 1;
+                posture.looked(NOTHING, *now);
+            }
+            Step::Wait(Some(pace)) => {
+                *now += pace;
+                posture.woken(false, *now);
+            }
+            Step::Test => posture.tested(false, *now),
+            _ => break,
+        }
+    }
+    looks
+}
+
+#[test]
+fn while_silent_producers_are_at_work_it_does_not_arm_for_a_while() {
+    let mut now = Instant::now();
+    let mut posture = Posture::new(now);
+    posture.connected(now);
+    let (begun, most) = (now, 10 * LONGEST_LINGER);
+    let looks = lingers(&mut posture, &mut now, most);
+    assert_eq!(
+        posture.step(now),
+        Step::Arm,
+        "one long transaction does not keep it awake"
+    );
+    assert!(now - begun > LONGEST_LINGER && now - begun < 3 * LONGEST_LINGER);
+    assert!(looks < 1000, "{looks} looks");
+}
+
+#[test]
+fn where_no_producer_is_at_work_it_arms_at_once() {
+    let now = Instant::now();
+    let mut posture = Posture::new(now);
+    posture.connected(now);
+    posture.looked(NOTHING, now);
+    assert_eq!(posture.step(now), Step::Test);
+    posture.tested(true, now);
+    assert_eq!(posture.step(now), Step::Arm);
 }
