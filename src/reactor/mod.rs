@@ -3,7 +3,8 @@
 //! - `builder`, `contact`, `stop`: what comes before it runs, and after.
 //! - `bell`: when to look, when to sleep, and how to be woken. No I/O.
 //! - `listener`: the session that hears the bell.
-//! - `dispatcher`: the loop that looks, claims and starts sends.
+//! - `dispatcher`: the loop that decides when to look and when to wait.
+//! - `claimer`: what a look takes, and the sends that begin with it.
 //! - `reach`: how far back a look reaches, and who asks for what lies beyond.
 //! - `send`: one send, from claimed row to outcome.
 //! - `settler`: writes outcomes in batches.
@@ -11,6 +12,7 @@
 
 mod bell;
 mod builder;
+mod claimer;
 mod contact;
 mod dispatcher;
 mod keeper;
@@ -38,6 +40,7 @@ use crate::retry::random;
 use crate::store::{Entry, Store};
 
 pub use builder::ReactorBuilder;
+use claimer::Claimer;
 use dispatcher::Dispatcher;
 use keeper::Keeper;
 use listener::{Link, Listener};
@@ -162,15 +165,15 @@ impl Reactor {
         let shared = self.shared();
         self.check_schema().await?;
         let (settler, give_up, outcomes) = start_settler(&shared);
-        let dispatcher = Dispatcher::new(Arc::clone(&shared), outcomes, self.config.scan_interval);
+        let claimer = Claimer::new(Arc::clone(&shared), outcomes);
         let _keeper = Task::spawn(Keeper::new(Arc::clone(&shared), self.entry(&shared)).renew_only());
         let _sends = Sends(Arc::clone(&shared));
-        let drained = Task::spawn(dispatcher.drain(limit)).join().await;
+        let drained = Task::spawn(claimer.drain(limit)).join().await;
         shared.all_slots_free().await;
         // Beyond its lease a row is no longer ours to write.
         give_up.send_replace(Some(Instant::now() + self.config.lease));
         settler.join().await.map_err(|error| panicked("settler", Some(error)))?;
-        drained.map_err(|error| panicked("dispatcher", Some(error)))??;
+        drained.map_err(|error| panicked("claimer", Some(error)))??;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counts = &shared.counts;
         Ok(Processed {
