@@ -27,15 +27,21 @@ impl Reactor {
     }
 
     async fn try_contact(&self, store: &Store, entry: &Entry) -> Result<Bell, Error> {
-        self.check_schema().await?;
+        self.prepare(store).await?;
         let bell = store.bell().await?;
         store.register(entry).await?;
         Ok(bell)
     }
 
-    pub(super) async fn check_schema(&self) -> Result<(), Error> {
-        let client = self.database.client().await?;
-        Migrator::new(self.database.schema().name())?.check(&client).await
+    /// Learns what sort of sessions this role gets, and checks the schema.
+    pub(super) async fn prepare(&self, store: &Store) -> Result<(), Error> {
+        store.adapt().await?;
+        let migrator = Migrator::new(self.database.schema().name())?;
+        let mut client = self.database.client().await?;
+        let question = client.transaction().await?;
+        question.batch_execute("SET LOCAL statement_timeout = 0").await?;
+        migrator.check(&question).await?;
+        Ok(question.commit().await?)
     }
 }
 

@@ -26,7 +26,7 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 /// The last four are for the claims: not to wait for their flush, and to take the plan that reads by the index, made once,
 /// whatever the size of the table was when it was made.
 pub(crate) const SETTINGS: &str = "SET idle_session_timeout = 0; SET statement_timeout = 0; SET lock_timeout = '1s'; \
-     SET default_transaction_isolation = 'read committed'; SET synchronous_commit = off; \
+     SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; SET synchronous_commit = off; \
      SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 

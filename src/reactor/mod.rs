@@ -163,7 +163,7 @@ impl Reactor {
     /// there ([`Error::is_schema`]). What was claimed before the error is still sent and written.
     pub async fn process_due(&self, limit: u32) -> Result<Processed, Error> {
         let shared = self.shared();
-        self.check_schema().await?;
+        self.prepare(&shared.store).await?;
         let (settler, give_up, outcomes) = start_settler(&shared);
         let claimer = Claimer::new(Arc::clone(&shared), outcomes);
         let _keeper = Task::spawn(Keeper::new(Arc::clone(&shared), self.entry(&shared)).renew_only());

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Object;
@@ -17,6 +18,15 @@ use crate::store::{Lookout, statements};
 
 /// How long a statement may take before its connection is thrown away. What it asked for may be done all the same.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
+
+/// The SQLSTATE of a write in a transaction that only reads.
+const READ_ONLY: &str = "25006";
+
+/// Around a statement where the role's defaults would break it. No setting outlives the transaction: the session may be a
+/// transaction pooler's, and somebody else's the next moment.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL statement_timeout = 0";
+/// The same around a question, for a server that perhaps only reads.
+const BEGIN_QUESTION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; SET LOCAL statement_timeout = 0";
 
 /// Is a prepared statement so slow that it had better be prepared anew the next time? Its plan may have been made, and
 /// kept, when the table was so small that to read all of it was best. The server itself finds that out at its next
@@ -36,12 +46,14 @@ struct Inner {
     database: Database,
     /// Statements are prepared unless the pool goes through a transaction pooler, where a name means nothing.
     prepared: bool,
+    /// The role's defaults would break our statements: each gets a transaction block that says what it needs.
+    shielded: AtomicBool,
     sql: DispatchStatements,
 }
 
 statements! {
     /// The statements of a reactor.
-    DispatchStatements { bell, claim, late, locked, next_due, register, release_unknown, renew, ring, settle, unregister, unserved }
+    DispatchStatements { bell, claim, hostile, late, locked, next_due, register, release_unknown, renew, ring, settle, unregister, unserved }
 }
 
 /// What a claim found.
@@ -109,9 +121,18 @@ impl Store {
         let sql = DispatchStatements::new(database.schema());
         Store(Arc::new(Inner {
             prepared: !database.through_pooler(),
+            shielded: AtomicBool::new(false),
             sql,
             database,
         }))
+    }
+
+    /// Finds out what the role's defaults are, and from now on shields the statements from them if need be.
+    pub(crate) async fn adapt(&self) -> Result<(), Error> {
+        let rows = self.run(Some(BEGIN_QUESTION), &self.0.sql.hostile, &[]).await?;
+        let hostile = rows.first().map_or(Ok(false), |row| row.try_get("hostile"))?;
+        self.0.shielded.store(hostile, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether the pool's sessions are like the listening one. If not (`listen_url`), that one may have another role, which
@@ -351,15 +372,30 @@ impl Store {
         }
     }
 
-    /// Runs one statement on a pooled connection. Whatever goes wrong, that connection is thrown away: the error may mean
-    /// that it is dead, that it leads to a read-only server, or that what it has prepared is out of date.
+    /// Runs one statement on a pooled connection, shielded from the role's defaults if they call for it.
     async fn query(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
+        let begin = self.0.shielded.load(Ordering::Relaxed).then_some(BEGIN);
+        let answer = self.run(begin, sql, parameters).await;
+        if let Err(error) = &answer
+            && error.sqlstate() == Some(READ_ONLY)
+        {
+            // The role's defaults may have changed; or it is a standby now, and there is nothing to be done but wait.
+            let adapted = self.adapt().await;
+            tracing::debug!(?adapted, "the session only reads");
+        }
+        answer
+    }
+
+    /// Runs one statement on a pooled connection, in a transaction that begins like this if one is given. Whatever goes
+    /// wrong, that connection is thrown away: the error may mean that it is dead, that it leads to a read-only server, or
+    /// that what it has prepared is out of date.
+    async fn run(&self, begin: Option<&str>, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
         let client = self.0.database.client().await?;
         let answer = tokio::time::timeout(STATEMENT_LIMIT, async {
-            if self.0.prepared {
-                query_prepared(&client, sql, parameters).await
-            } else {
-                client.query_typed(sql, parameters).await
+            match begin {
+                Some(begin) => query_shielded(&client, begin, sql, parameters).await,
+                None if self.0.prepared => query_prepared(&client, sql, parameters).await,
+                None => client.query_typed(sql, parameters).await,
             }
         });
         let error = match answer.await {
@@ -373,6 +409,24 @@ impl Store {
         drop(Object::take(client));
         Err(error)
     }
+}
+
+/// In a transaction of its own, whose beginning and end go out with the statement: it is sent at the first poll.
+async fn query_shielded(
+    client: &Object,
+    begin: &str,
+    sql: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let (begun, rows, ended) = futures::join!(
+        client.batch_execute(begin),
+        client.query_typed(sql, parameters),
+        client.batch_execute("COMMIT")
+    );
+    begun?;
+    let rows = rows?;
+    ended?;
+    Ok(rows)
 }
 
 async fn query_prepared(

@@ -10,6 +10,7 @@ mod due_times;
 mod embedded;
 mod enqueue;
 mod harness;
+mod hostile_defaults;
 mod late_rows;
 mod leases;
 mod locked_rows;

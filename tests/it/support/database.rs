@@ -39,9 +39,11 @@ impl TestDb {
         Server::get().url(&self.name)
     }
 
-    /// A connection of its own.
+    /// A connection of its own, as if nobody had set any defaults.
     pub(crate) async fn client(&self) -> Client {
-        connect(&self.url()).await
+        let mut config: Config = self.url().parse().unwrap();
+        let config = config.options("-c statement_timeout=0 -c search_path=public");
+        drive(config.connect(NoTls).await.unwrap())
     }
 
     /// A connection that the server knows by this `application_name`.
