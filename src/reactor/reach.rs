@@ -45,51 +45,68 @@ impl Reach {
     }
 }
 
-/// What the dispatcher and the rearguard tell each other.
-#[derive(Default)]
-pub(crate) struct Beyond {
-    state: Mutex<State>,
-    asked: Notify,
-}
-
-#[derive(Default)]
-struct State {
+/// What is to be asked beyond the reach, and whether anything was found there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Inquiry {
     /// Rows that were due before this are to be asked for.
     before: Option<Instant>,
     found: bool,
 }
 
-impl Beyond {
+impl Inquiry {
     /// A look that has come back by `now` was to reach this far. It is the server that counts back, from some instant during
     /// the look, so the question reaches as much closer as the look took.
-    pub(crate) fn ask(&self, reach: Duration, now: Instant) {
+    pub(crate) fn ask(&mut self, reach: Duration, now: Instant) {
         let before = now.checked_sub(reach).unwrap_or(now);
-        let mut state = self.lock();
-        state.before = Some(state.before.map_or(before, |earlier| earlier.max(before)));
-        drop(state);
-        self.asked.notify_one();
+        self.before = Some(self.before.map_or(before, |earlier| earlier.max(before)));
+    }
+
+    /// The question, if there is one: is a row due since before then? Forgets it.
+    pub(crate) fn take_question(&mut self) -> Option<Instant> {
+        self.before.take()
+    }
+
+    /// A row was found that the next look must see.
+    pub(crate) fn found(&mut self) {
+        self.found = true;
     }
 
     /// Was a row found that the next look must see? Forgets it.
+    pub(crate) fn take_found(&mut self) -> bool {
+        std::mem::take(&mut self.found)
+    }
+}
+
+/// The [`Inquiry`] that the dispatcher and the rearguard share.
+#[derive(Default)]
+pub(crate) struct Beyond {
+    inquiry: Mutex<Inquiry>,
+    asked: Notify,
+}
+
+impl Beyond {
+    /// As [`Inquiry::ask`].
+    pub(crate) fn ask(&self, reach: Duration, now: Instant) {
+        self.lock().ask(reach, now);
+        self.asked.notify_one();
+    }
+
+    /// As [`Inquiry::take_found`].
     pub(crate) fn take_found(&self) -> bool {
-        std::mem::take(&mut self.lock().found)
+        self.lock().take_found()
     }
 
-    fn found(&self) {
-        self.lock().found = true;
-    }
-
-    async fn before(&self) -> Instant {
+    async fn question(&self) -> Instant {
         loop {
-            if let Some(before) = self.lock().before.take() {
+            if let Some(before) = self.lock().take_question() {
                 return before;
             }
             self.asked.notified().await;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Inquiry> {
+        self.inquiry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,7 +119,7 @@ impl Rearguard {
         let Rearguard(shared) = self;
         let names: Vec<&str> = shared.channels.iter().map(|channel| &*channel.name).collect();
         loop {
-            let before = shared.beyond.before().await;
+            let before = shared.beyond.question().await;
             let begun = Instant::now();
             let late = shared.store.late(&names, begun.saturating_duration_since(before)).await;
             if let Err(error) = &late {
@@ -110,7 +127,7 @@ impl Rearguard {
             }
             // If nobody can tell, the next look finds out.
             if late.unwrap_or(true) {
-                shared.beyond.found();
+                shared.beyond.lock().found();
                 shared.wake.poke(Reasons::NEWS);
             }
             let pause = (begun.elapsed() * PAUSE_PER_QUESTION).clamp(PAUSE, LONGEST_PAUSE);
