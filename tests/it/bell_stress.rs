@@ -1,174 +1,180 @@
-//! Producers, reactors and faults at random, in rounds: each round must be over before the next begins, so that a lost
-//! wake-up is not healed by the next ring. The safety scan is far away.
+//! Producers, reactors and faults at random, all of it in one run, with the time from each commit to its send.
+//!
+//! In rounds: each is over before the next begins, so that a lost wake-up is not healed by the next ring. The safety scan
+//! is ten minutes away.
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+mod dice;
+mod ledger;
+mod producer;
 
-use doorbell::{ChannelConfig, Notification, Receipt, SendError, Sender};
-use tokio::sync::watch;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use dice::Dice;
+use doorbell::{ChannelConfig, Reactor};
+use ledger::{Ledger, Row};
+use producer::Producer;
 use tokio_postgres::Client;
 
 use crate::support::{Running, TestDb};
 
-const PRODUCERS: u64 = 6;
-const DURATION: Duration = Duration::from_secs(10);
-/// The longest that a committed row may wait: milliseconds, really, but test machines are busy.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PRODUCERS: u64 = 8;
+/// Of these, in a round that takes long.
+const LONG_PRODUCERS: usize = 3;
+const ROUNDS: u64 = 32;
+/// From this round on listeners are cut off: a claim that is cut off with one is asked after for seconds, and those looks
+/// would find what a ring was lost for.
+const CUTS_FROM: u64 = 20;
+const SAFETY_SCAN: Duration = Duration::from_secs(600);
+/// The longest that a committed row may wait while its channel has a free slot. Nothing is allowed for a listener that was
+/// killed: its reactor looks every 50 ms until it is back.
+const BOUND: Duration = Duration::from_secs(2);
+/// How long to wait for a row at all, so that one that is late can be told from one that never comes.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The slots of each reactor. Few, so that bursts take all of them, of one channel or of both.
+const SLOTS: [[(&str, u32); 2]; 2] = [[("ops", 2), ("narrow", 1)], [("ops", 4), ("narrow", 1)]];
 
-/// Random enough, and repeatable (xorshift).
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % limit
+async fn start(db: &TestDb, ledger: &Ledger, slots: [(&'static str, u32); 2]) -> Running {
+    let mut builder = Reactor::builder(db.database()).scan_interval(SAFETY_SCAN);
+    for (channel, slots) in slots {
+        let config = ChannelConfig::default().max_in_flight(slots);
+        builder = builder.channel(channel, ledger.sender(channel), config);
     }
-
-    async fn pause(&mut self, up_to_ms: u64) {
-        tokio::time::sleep(Duration::from_micros(self.below(up_to_ms * 1000 + 1))).await;
-    }
+    Running::start(builder).await
 }
 
-/// Counts the sends of each recipient; takes a moment now and then.
-#[derive(Clone, Default)]
-struct Tally(watch::Sender<HashMap<String, u32>>);
-
-impl Sender for Tally {
-    async fn send(&self, notification: &Notification) -> Result<Receipt, SendError> {
-        let moment = u64::from(notification.id().as_bytes()[15] % 4);
-        tokio::time::sleep(Duration::from_millis(moment)).await;
-        self.0
-            .send_modify(|sent| *sent.entry(notification.recipient().to_owned()).or_default() += 1);
-        Ok(Receipt::none())
-    }
-}
-
-struct Producer {
-    client: Client,
+/// What one run does, and what it has seen.
+struct Run<'a> {
+    db: &'a TestDb,
+    seed: u64,
+    ledger: Ledger,
     dice: Dice,
-    name: u64,
-    inserted: u64,
+    admin: Client,
+    producers: Vec<Producer>,
+    /// Rings for nobody and waits for nobody: its rows go out with others.
+    opted_out: Producer,
+    rows: usize,
+    waited_for_a_slot: usize,
+    cuts: usize,
+    longest: Duration,
 }
 
-impl Producer {
-    async fn new(db: &TestDb, name: u64, seed: u64) -> Self {
-        Producer {
-            client: db.client().await,
-            dice: Dice(seed ^ (name + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-            name,
-            inserted: 0,
+impl<'a> Run<'a> {
+    async fn new(db: &'a TestDb, ledger: &Ledger) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let seed = since.as_nanos() as u64;
+        eprintln!("seed {seed}");
+        let mut producers = Vec::new();
+        for name in 0..PRODUCERS {
+            producers.push(Producer::new(db, name, seed).await);
+        }
+        Run {
+            db,
+            seed,
+            ledger: ledger.clone(),
+            dice: Dice::new(seed, PRODUCERS + 1),
+            admin: db.client().await,
+            producers,
+            opted_out: Producer::new(db, PRODUCERS, seed).await.opts_out().await,
+            rows: 0,
+            waited_for_a_slot: 0,
+            cuts: 0,
+            longest: Duration::ZERO,
         }
     }
 
-    /// A few transactions of different kinds; answers with what it committed.
-    async fn round(&mut self) -> Vec<String> {
-        let mut committed = Vec::new();
-        self.dice.pause(15).await;
-        for _ in 0..=self.dice.below(2) {
-            match self.dice.below(8) {
-                0..3 => committed.push(self.insert().await),
-                3..6 => self.transaction(&mut committed, 5).await,
-                6 => self.transaction(&mut committed, 120).await,
-                _ => self.rolled_back().await,
-            }
+    /// Each eighth round takes long; the last ones lose listeners, while they run or before they begin.
+    async fn round(&mut self, number: u64) {
+        // Across the moment in which the reactors go to sleep, or after it.
+        match number % 4 {
+            1 => self.db.armed(SLOTS.len()).await,
+            _ => self.dice.pause(25).await,
         }
-        committed
-    }
-
-    async fn insert(&mut self) -> String {
-        self.inserted += 1;
-        let recipient = format!("{}-{}", self.name, self.inserted);
-        let due = ["now()", "now()", "clock_timestamp() + interval '20 ms'"][self.dice.below(3) as usize];
-        self.run(&format!(
-            "INSERT INTO notification_jobs (channel, recipient, next_attempt_at) VALUES ('ops', '{recipient}', {due})"
-        ))
-        .await;
-        recipient
-    }
-
-    /// Any isolation level, with pauses, perhaps a savepoint that is rolled back before or after what stays.
-    async fn transaction(&mut self, committed: &mut Vec<String>, pause: u64) {
-        let level = ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"][self.dice.below(3) as usize];
-        self.run(&format!("BEGIN ISOLATION LEVEL {level}; SELECT count(*) FROM pg_class"))
-            .await;
-        if self.dice.below(2) == 0 {
-            self.undone_savepoint().await;
+        if number >= CUTS_FROM && number % 4 == 1 {
+            self.cuts += cut_listeners(&self.admin, SLOTS.len() as u64).await;
+            // Across the moment in which they are back.
+            self.dice.pause(200).await;
         }
-        self.dice.pause(pause).await;
-        let recipient = self.insert().await;
-        self.dice.pause(pause).await;
-        if self.dice.below(3) == 0 {
-            self.undone_savepoint().await;
+        let committed = self.produce(number).await;
+        let sent = self.ledger.all_sent(&committed, PATIENCE).await;
+        assert_eq!(sent, Ok(()), "never came, in round {number} (seed {})", self.seed);
+        for row in &committed {
+            let lateness = self.ledger.lateness(row);
+            let (late, recipient) = (lateness.late, &row.recipient);
+            self.longest = self.longest.max(late);
+            self.waited_for_a_slot += usize::from(lateness.waited_for_a_slot);
+            assert!(
+                late <= BOUND,
+                "{recipient} was {late:?} late, in round {number} (seed {})",
+                self.seed
+            );
         }
-        self.run("COMMIT").await;
-        committed.push(recipient);
+        self.rows += committed.len();
     }
 
-    async fn undone_savepoint(&mut self) {
-        self.run("SAVEPOINT s").await;
-        self.insert().await;
-        self.run("ROLLBACK TO s").await;
-    }
-
-    async fn rolled_back(&mut self) {
-        self.run("BEGIN").await;
-        self.insert().await;
-        self.dice.pause(5).await;
-        self.run("ROLLBACK").await;
-    }
-
-    async fn run(&self, sql: &str) {
-        self.client.batch_execute(sql).await.unwrap();
-    }
-}
-
-/// Runs rounds until the time is over; answers with how many rows were committed.
-async fn rounds(db: &TestDb, tally: &Tally, cut_listeners: bool) -> usize {
-    let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64 | 1;
-    eprintln!("seed {seed}");
-    let mut producers = Vec::new();
-    for name in 0..PRODUCERS {
-        let name = name + PRODUCERS * u64::from(cut_listeners);
-        producers.push(Producer::new(db, name, seed).await);
-    }
-    let (begun, mut dice, mut rows, mut longest) = (Instant::now(), Dice(seed), 0, Duration::ZERO);
-    let mut sent = tally.0.subscribe();
-    while begun.elapsed() < DURATION / 2 {
+    /// Everybody at once; answers with the committed rows that nobody may leave waiting.
+    async fn produce(&mut self, number: u64) -> Vec<Row> {
+        let long = if number % 8 == 6 { LONG_PRODUCERS } else { 0 };
+        let (long, others) = self.producers.split_at_mut(long);
+        let others = futures::future::join_all(others.iter_mut().map(Producer::round));
+        let long = futures::future::join_all(long.iter_mut().map(Producer::long_round));
         let cut = async {
-            if cut_listeners && dice.below(10) == 0 {
-                dice.pause(30).await;
-                db.terminate_backends("%listener%").await;
+            if number >= CUTS_FROM && number % 4 == 3 {
+                self.dice.pause(30).await;
+                self.cuts += cut_listeners(&self.admin, 1 + self.dice.below(2)).await;
             }
         };
-        let all = futures::future::join_all(producers.iter_mut().map(Producer::round));
-        let (committed, ()) = futures::join!(all, cut);
-        let (committed, ended) = (committed.concat(), Instant::now());
-        let all_sent = sent.wait_for(|sent| committed.iter().all(|row| sent.contains_key(row)));
-        let waited = tokio::time::timeout(PATIENCE, all_sent).await;
-        assert!(waited.is_ok(), "a row waited longer than {PATIENCE:?} (seed {seed})");
-        drop(waited);
-        longest = longest.max(ended.elapsed());
-        rows += committed.len();
-        // Across the moment in which the reactors go to sleep.
-        dice.pause(25).await;
+        let (others, long, excused, ()) = futures::join!(others, long, self.opted_out.round(), cut);
+        self.rows += excused.len();
+        others.into_iter().chain(long).flatten().collect()
     }
-    eprintln!("{rows} rows, none waited longer than {longest:?}");
-    rows
+}
+
+/// Cuts off so many listening sessions, those there are at most; answers how many.
+async fn cut_listeners(admin: &Client, count: u64) -> usize {
+    let cut = format!(
+        "SELECT pg_terminate_backend(pid) FROM (
+             SELECT pid FROM pg_stat_activity
+             WHERE datname = current_database() AND application_name LIKE '%listener%'
+             ORDER BY random() LIMIT {count}
+         ) AS listeners"
+    );
+    admin.query(&cut, &[]).await.unwrap().len()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_committed_row_is_sent_once_and_soon_whatever_producers_and_listeners_do() {
-    let (db, tally) = (TestDb::new().await, Tally::default());
-    let narrow = ChannelConfig::default().max_in_flight(2);
-    let one = Running::start(db.reactor_with(tally.clone(), narrow)).await;
-    let other = Running::start(db.reactor(tally.clone())).await;
-    let rows = rounds(&db, &tally, false).await + rounds(&db, &tally, true).await;
-    db.becomes(&format!("sent={rows}")).await;
-    let sent = tally.0.borrow().clone();
-    assert_eq!(sent.len(), rows, "nothing that was rolled back");
-    assert!(sent.values().all(|count| *count == 1), "nothing twice");
+    let db = TestDb::new().await;
+    let in_all = SLOTS[0].iter().zip(&SLOTS[1]);
+    let ledger = Ledger::new(in_all.map(|(one, other)| (one.0, (one.1 + other.1) as usize)));
+    let one = start(&db, &ledger, SLOTS[0]).await;
+    let other = start(&db, &ledger, SLOTS[1]).await;
+    let mut run = Run::new(&db, &ledger).await;
+    for number in 0..ROUNDS {
+        run.round(number).await;
+    }
+    let Run {
+        rows,
+        waited_for_a_slot,
+        cuts,
+        longest,
+        ..
+    } = run;
+    eprintln!(
+        "{rows} rows, {waited_for_a_slot} had to wait for a slot, {cuts} listeners cut; the latest by {longest:?}"
+    );
+    assert!(
+        waited_for_a_slot > 0 && cuts > 0,
+        "nothing was ever full, or nobody was cut off"
+    );
+
+    // What opted out and still waits goes out with the next row that rings.
+    db.insert("last").await;
+    db.becomes(&format!("sent={}", rows + 1)).await;
+    assert_eq!(
+        ledger.counts(),
+        (rows + 1, 1),
+        "what was rolled back, or something twice"
+    );
     assert_eq!(db.value("SELECT max(attempts) FROM notification_jobs").await, "1");
     one.stop().await;
     other.stop().await;
