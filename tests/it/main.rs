@@ -14,6 +14,7 @@ mod hostile_defaults;
 mod late_rows;
 mod leases;
 mod locked_rows;
+mod lone_rows;
 mod lost_answers;
 mod many_reactors;
 mod migrations;

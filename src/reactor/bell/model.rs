@@ -153,7 +153,10 @@ fn no_interleaving_leaves_a_row_waiting() {
 
 #[test]
 fn each_broken_rule_leaves_a_row_waiting_somewhere() {
-    let one = ONE_OF_EACH;
+    let one = Size {
+        locks: 0,
+        ..ONE_OF_EACH
+    };
     let late = Size { slips: 1, ..one };
     // In the smallest world that shows it.
     for (broken, size) in [
@@ -168,7 +171,7 @@ fn each_broken_rule_leaves_a_row_waiting_somewhere() {
         ),
         (Broken::TakesARingForATest, Size { producers: 2, ..one }),
         (Broken::SleepsOnAfterAReconnect, Size { deaths: 1, ..one }),
-        (Broken::SleepsOverALockedRow, one),
+        (Broken::SleepsOverALockedRow, ONE_OF_EACH),
         (Broken::ForgetsAFreedSlot, Size { transactions: 3, ..one }),
         (Broken::NeverAsksBeyondTheReach, late),
         (Broken::AsksBeyondTheReachBeforeTheLook, late),
