@@ -135,3 +135,27 @@ impl Rearguard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_look_does_not_reach_is_asked_for_however_long_it_took_and_however_many_looks_there_were() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let (mut reach, mut inquiry) = (Reach::default(), Inquiry::default());
+        assert_eq!(reach.duration(at(1)), None, "the first look reaches all the way");
+        reach.covered(at(10));
+        // Two looks and one question. They reach back from when the server got to them, which was at their end here.
+        for (begun, ended) in [(20, 23), (30, 34)] {
+            let reached = reach.duration(at(begun)).unwrap();
+            inquiry.ask(reached, at(ended));
+            reach.covered(at(begun));
+        }
+        let margin = MARGIN.as_secs();
+        assert_eq!(reach.duration(at(30)), Some(MARGIN));
+        assert_eq!(inquiry.take_question(), Some(at(20 + 4 - margin)));
+        assert_eq!(inquiry.take_question(), None);
+    }
+}
