@@ -19,8 +19,8 @@ impl Running {
     /// Runs it, and waits until it listens.
     pub(crate) async fn start(builder: ReactorBuilder) -> Self {
         let running = Running::start_without_waiting(builder);
-        let mode = running.reactor.started().await;
-        assert_eq!(mode, Mode::Listening);
+        let mode = tokio::time::timeout(super::SOON, running.reactor.started()).await;
+        assert_eq!(mode, Ok(Mode::Listening));
         running
     }
 
