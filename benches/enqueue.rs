@@ -2,36 +2,65 @@
 //! on the disk as it is, and where a commit costs a millisecond more. Durable server.
 //!
 //! `cargo bench --bench enqueue` takes about ten minutes and prints, a line for each number of clients, the JSON of
-//! `doorbell bench enqueue`; with `-- --quick`, or `DOORBELL_BENCH_QUICK=1` in the
-//! environment, one short round with 8 clients. `DOORBELL_BENCH_CLIENTS=8,32` measures these numbers of clients alone. `DOORBELL_BENCH_URL` measures on another server than an embedded one.
+//! `doorbell bench enqueue`; with `-- --quick` one short round with 8 clients.
 
-use std::env;
+mod common;
+
 use std::error::Error;
 use std::time::Duration;
 
+use clap::Parser;
+use common::Options;
 use doorbell::Error as DoorbellError;
 use doorbell::embedded::Server;
 use doorbell::measure::{Goal, InsertLoad, InsertReport, Inserts, Scratch, Variant};
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio::runtime::Runtime;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let (server, url) = match env::var("DOORBELL_BENCH_URL") {
-        Ok(url) => (None, url),
-        Err(_) => {
-            let server = Server::builder().start()?;
-            let url = server.url("postgres");
-            (Some(server), url)
-        }
-    };
-    let measured = Runtime::new()?.block_on(measure_all(&url));
-    drop(server);
-    Ok(measured?)
+#[derive(Parser)]
+struct Args {
+    /// These numbers of clients alone
+    #[arg(long, value_name = "N,…", value_delimiter = ',', env = "DOORBELL_BENCH_CLIENTS")]
+    clients: Vec<u32>,
+
+    /// These variants alone, as `none,quiet`; goals whose variants are missing are not judged
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', env = "DOORBELL_BENCH_VARIANTS")]
+    variants: Vec<Variant>,
+
+    #[command(flatten)]
+    options: Options,
 }
 
-async fn measure_all(url: &str) -> Result<(), DoorbellError> {
-    let loads = loads();
-    let steps: u64 = loads.iter().map(|load| load.steps()).sum();
+impl Args {
+    fn loads(&self) -> Vec<InsertLoad> {
+        let (clients, seconds, rounds): (&[u32], _, _) = match self.options.quick {
+            true => (&[8], 0.25, 1),
+            false => (&[1, 8, 32, 64], 1.0, 3),
+        };
+        let clients = if self.clients.is_empty() {
+            clients
+        } else {
+            &self.clients
+        };
+        let chosen = |variant: &Variant| self.variants.is_empty() || self.variants.contains(variant);
+        let load = |&clients| InsertLoad {
+            clients,
+            window: Duration::from_secs_f64(seconds),
+            rounds,
+            variants: Variant::ALL.into_iter().filter(chosen).collect(),
+        };
+        clients.iter().map(load).collect()
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let site = args.options.site(Server::builder())?;
+    Ok(measure_all(&site.url, &args.loads()).await?)
+}
+
+async fn measure_all(url: &str, loads: &[InsertLoad]) -> Result<(), DoorbellError> {
+    let steps: u64 = loads.iter().map(InsertLoad::steps).sum();
     let progress = ProgressBar::new(2 * steps).with_style(style());
     let mut goals = Vec::new();
     for slow_commit in [false, true] {
@@ -40,7 +69,7 @@ async fn measure_all(url: &str) -> Result<(), DoorbellError> {
             true => Scratch::with_slow_commits(url, &schema).await?,
             false => Scratch::create(url, &schema).await?,
         };
-        let measured = measure(&scratch, &loads, &progress).await;
+        let measured = measure(&scratch, loads, &progress).await;
         scratch.remove().await?;
         goals.extend(measured?.iter().flat_map(|report| judge(report, slow_commit)));
     }
@@ -57,7 +86,7 @@ async fn measure(
     let inserts = Inserts::prepare(scratch.database()).await?;
     let mut reports = Vec::new();
     for load in loads {
-        let report = inserts.measure(*load, || progress.inc(1)).await?;
+        let report = inserts.measure(load, || progress.inc(1)).await?;
         progress.suspend(|| println!("{}", report.json()));
         reports.push(report);
     }
@@ -75,39 +104,23 @@ fn judge(report: &InsertReport, slow_commit: bool) -> Vec<Goal> {
     };
     let named = |what: &str| format!("32 clients, {disk}: {what}");
     let quiet = |base| report.ratio(Variant::Quiet, base);
-    let two = report.ratio(Variant::TwoReactors, Variant::None);
-    vec![
+    let two = |base| report.ratio(Variant::TwoReactors, base);
+    let goals = [
         Goal::at_least(named("bell / no trigger"), quiet(Variant::None), of_none),
         Goal::at_least(named("bell / NOTIFY trigger"), quiet(Variant::Notify), of_notify),
-        Goal::at_least(named("two working reactors / no trigger"), two, 0.8),
+        Goal::at_least(named("two working reactors / no trigger"), two(Variant::None), 0.8),
+        Goal::at_least(
+            named("two working reactors with bell / without"),
+            two(Variant::TwoServed),
+            0.8,
+        ),
         Goal::at_most(
             named("ms in triggers, INSERT of 100,000"),
             report.bulk_trigger_ms(),
             1.0,
         ),
-    ]
-}
-
-fn loads() -> Vec<InsertLoad> {
-    let quick = env::var_os("DOORBELL_BENCH_QUICK").is_some() || env::args().any(|arg| arg == "--quick");
-    let (clients, seconds, rounds): (&[u32], _, _) = if quick {
-        (&[8], 0.25, 1)
-    } else {
-        (&[1, 8, 32, 64], 1.0, 3)
-    };
-    let chosen: Option<Vec<u32>> = env::var("DOORBELL_BENCH_CLIENTS").ok().map(|numbers| {
-        numbers
-            .split(',')
-            .filter_map(|number| number.trim().parse().ok())
-            .collect()
-    });
-    let clients = chosen.as_deref().unwrap_or(clients);
-    let load = |&clients| InsertLoad {
-        clients,
-        window: Duration::from_secs_f64(seconds),
-        rounds,
-    };
-    clients.iter().map(load).collect()
+    ];
+    goals.into_iter().filter(Goal::is_measured).collect()
 }
 
 /// Seen on a terminal only.

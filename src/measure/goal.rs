@@ -30,6 +30,11 @@ impl Goal {
         }
     }
 
+    /// Whether there is a figure: a ratio to what was left out is not a number.
+    pub fn is_measured(&self) -> bool {
+        !self.figure.is_nan()
+    }
+
     /// Whether it is as it should be.
     pub fn is_met(&self) -> bool {
         match self.at_most {
@@ -62,5 +67,12 @@ mod tests {
         let rate = Goal::at_least("rate", 0.79, 0.8);
         assert_eq!(rate.to_string(), "| rate | 0.79 | ≥ 0.8 | missed |");
         assert!(Goal::at_least("rate", 0.8, 0.8).is_met());
+    }
+
+    #[test]
+    fn a_goal_without_a_figure_is_not_met() {
+        let goal = Goal::at_least("rate", f64::NAN, 0.8);
+        assert!(!goal.is_measured() && !goal.is_met());
+        assert!(Goal::at_least("rate", 0.8, 0.8).is_measured());
     }
 }

@@ -30,7 +30,7 @@ use crate::Error;
 use crate::connect::Database;
 
 /// What is to be measured with one number of clients.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct InsertLoad {
     /// How many producers insert at once, a connection each.
     pub clients: u32,
@@ -38,12 +38,22 @@ pub struct InsertLoad {
     pub window: Duration,
     /// How often each variant is measured; at least one.
     pub rounds: u32,
+    /// Which variants are measured.
+    pub variants: Vec<Variant>,
 }
 
 impl InsertLoad {
     /// How many steps [`Inserts::measure`] takes.
-    pub fn steps(self) -> u64 {
-        u64::from(self.rounds) * (1 + Variant::ALL.len() as u64)
+    pub fn steps(&self) -> u64 {
+        u64::from(self.rounds) * (1 + self.variants.len() as u64)
+    }
+
+    /// The variants in the order of a round. The rounds begin at places spread evenly over all of them, so that a server
+    /// which slows down, or a neighbour who wakes up, does not meet the same variant each time.
+    fn order(&self, round: u32) -> impl Iterator<Item = Variant> {
+        let first = round as usize * self.variants.len() / self.rounds.max(1) as usize;
+        let (later, sooner) = self.variants.split_at(first);
+        sooner.iter().chain(later).copied()
     }
 }
 
@@ -60,16 +70,16 @@ impl Inserts {
         Ok(Inserts(Stage::build(database).await?))
     }
 
-    /// Measures every variant, and calls `step` after each cell and each bulk load.
+    /// Measures the variants of this load, and calls `step` after each cell and each bulk load.
     ///
     /// # Errors
     ///
     /// The server's, for instance that it has too few connections, or [`Error::is_connection`]: a reactor cannot listen.
-    pub async fn measure(&self, load: InsertLoad, mut step: impl FnMut()) -> Result<InsertReport, Error> {
+    pub async fn measure(&self, load: &InsertLoad, mut step: impl FnMut()) -> Result<InsertReport, Error> {
         let mut rounds = Vec::new();
         for number in 0..load.rounds {
-            let mut cells = [Cell::default(); Variant::ALL.len()];
-            for variant in order(number, load.rounds) {
+            let mut cells = [Cell::UNMEASURED; Variant::ALL.len()];
+            for variant in load.order(number) {
                 cells[variant as usize] = self.0.cell(variant, load).await?;
                 step();
             }
@@ -77,16 +87,8 @@ impl Inserts {
             rounds.push(Round { cells, bulk_trigger_ms });
             step();
         }
-        Ok(InsertReport::new(load, self.0.commit_delay_us, rounds))
+        Ok(InsertReport::new(load.clone(), self.0.commit_delay_us, rounds))
     }
-}
-
-/// The variants in the order of a round. The rounds begin at places spread evenly over all of them, so that a server
-/// which slows down, or a neighbour who wakes up, does not meet the same variant each time.
-fn order(round: u32, rounds: u32) -> impl Iterator<Item = Variant> {
-    let all = Variant::ALL;
-    let first = round as usize * all.len() / rounds.max(1) as usize;
-    (0..all.len()).map(move |place| all[(first + place) % all.len()])
 }
 
 #[cfg(test)]
@@ -95,7 +97,13 @@ mod tests {
 
     #[test]
     fn each_round_has_every_variant_and_begins_with_another() {
-        let orders: Vec<Vec<Variant>> = (0..3).map(|round| order(round, 3).collect()).collect();
+        let load = InsertLoad {
+            clients: 1,
+            window: Duration::ZERO,
+            rounds: 3,
+            variants: Variant::ALL.to_vec(),
+        };
+        let orders: Vec<Vec<Variant>> = (0..3).map(|round| load.order(round).collect()).collect();
         for order in &orders {
             assert!(Variant::ALL.iter().all(|variant| order.contains(variant)), "{order:?}");
         }

@@ -6,12 +6,20 @@ use super::super::median;
 use super::{InsertLoad, Variant};
 
 /// What one cell gave.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     /// Rows a second.
     pub(super) rate: f64,
     /// Notifications an insert.
     pub(super) rang_share: f64,
+}
+
+impl Cell {
+    /// Of a variant that was not asked for. All that follows from it is no number either, which in JSON is null.
+    pub(super) const UNMEASURED: Cell = Cell {
+        rate: f64::NAN,
+        rang_share: f64::NAN,
+    };
 }
 
 /// What one round gave.
@@ -22,7 +30,7 @@ pub(super) struct Round {
     pub(super) bulk_trigger_ms: f64,
 }
 
-/// What one number of clients gave, as medians over the rounds.
+/// What one number of clients gave, as medians over the rounds. What was not measured is not a number.
 #[derive(Clone, Debug)]
 pub struct InsertReport {
     load: InsertLoad,
@@ -65,9 +73,9 @@ impl InsertReport {
         self.load.clients
     }
 
-    /// One JSON object on one line: of each variant, under names that begin with its own, rows a second to whole rows,
-    /// the share of inserts that rang, and the ratio to no trigger, both to three places. `rang_share` is that of
-    /// [`Variant::Worked`].
+    /// One JSON object on one line: of each measured variant, under names that begin with its own, rows a second to whole
+    /// rows, the share of inserts that rang, and the ratio to no trigger, both to three places; then the ratios of
+    /// [`Variant::COMPARED`]. `rang_share` is that of [`Variant::Worked`].
     pub fn json(&self) -> String {
         let mut object = json!({
             "clients": self.load.clients,
@@ -75,15 +83,17 @@ impl InsertReport {
             "rounds": self.load.rounds,
             "commit_delay_us": self.commit_delay_us,
             "rang_share": thousandths(self.rang_share(Variant::Worked)),
-            "quiet_vs_notify": thousandths(self.ratio(Variant::Quiet, Variant::Notify)),
-            "worked_vs_served": thousandths(self.ratio(Variant::Worked, Variant::Served)),
             "bulk_trigger_ms": thousandths(self.bulk_trigger_ms()),
         });
-        for variant in Variant::ALL {
+        for &variant in &self.load.variants {
             let name = variant.name();
             object[name] = json!(self.rate(variant).round() as u64);
             object[format!("{name}_ratio")] = thousandths(self.ratio(variant, Variant::None));
             object[format!("{name}_rang_share")] = thousandths(self.rang_share(variant));
+        }
+        for (variant, base) in Variant::COMPARED {
+            let name = format!("{}_vs_{}", variant.name(), base.name());
+            object[name] = thousandths(self.ratio(variant, base));
         }
         object.to_string()
     }
@@ -109,9 +119,10 @@ mod tests {
             clients: 8,
             window: Duration::from_secs(2),
             rounds: 3,
+            variants: vec![Variant::None, Variant::Quiet],
         };
         let round = |&(none, quiet): &(f64, f64)| {
-            let mut cells = [Cell::default(); Variant::ALL.len()];
+            let mut cells = [Cell::UNMEASURED; Variant::ALL.len()];
             cells[Variant::None as usize].rate = none;
             cells[Variant::Quiet as usize].rate = quiet;
             Round {
@@ -138,5 +149,14 @@ mod tests {
         assert_eq!(json["none"], 1500);
         assert_eq!(json["quiet_ratio"], 0.85);
         assert_eq!(json["bulk_trigger_ms"], 1.5);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_left_out_and_makes_no_ratio() {
+        let report = report(&[(1000.0, 900.0)]);
+        assert!(report.ratio(Variant::Quiet, Variant::Empty).is_nan());
+        let json: Value = serde_json::from_str(&report.json()).unwrap();
+        assert_eq!(json.get("empty"), None);
+        assert_eq!(json["quiet_vs_empty"], Value::Null);
     }
 }

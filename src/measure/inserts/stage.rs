@@ -18,16 +18,22 @@ const NOTIFY_TOPIC: &str = "doorbell_bench_inserts";
 /// and would fall on one variant.
 const SETUP: &str = r#"
     CREATE TABLE :"schema".silent (LIKE :"schema".notification_jobs INCLUDING ALL);
+    CREATE TABLE :"schema".triggered (LIKE :"schema".notification_jobs INCLUDING ALL);
+    CREATE FUNCTION :"schema".triggered() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+    CREATE TRIGGER triggered AFTER INSERT ON :"schema".triggered
+        FOR EACH STATEMENT EXECUTE FUNCTION :"schema".triggered();
     CREATE TABLE :"schema".notifying (LIKE :"schema".notification_jobs INCLUDING ALL);
     CREATE FUNCTION :"schema".notifying() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN PERFORM pg_catalog.pg_notify(TG_ARGV[0], ''''); RETURN NULL; END';
     CREATE TRIGGER notifying AFTER INSERT ON :"schema".notifying
         FOR EACH STATEMENT EXECUTE FUNCTION :"schema".notifying('doorbell_bench_inserts');
     ALTER TABLE :"schema".silent SET (autovacuum_enabled = off);
+    ALTER TABLE :"schema".triggered SET (autovacuum_enabled = off);
     ALTER TABLE :"schema".notifying SET (autovacuum_enabled = off);
     ALTER TABLE :"schema".notification_jobs SET (autovacuum_enabled = off)"#;
 const COMMIT_DELAY: &str = "SELECT pg_catalog.current_setting('commit_delay')::int";
-const CLEAR: &str = r#"TRUNCATE :"schema".silent, :"schema".notifying, :"schema".notification_jobs"#;
+const CLEAR: &str =
+    r#"TRUNCATE :"schema".silent, :"schema".triggered, :"schema".notifying, :"schema".notification_jobs"#;
 
 pub(super) struct Stage {
     database: Database,
@@ -51,9 +57,9 @@ impl Stage {
         })
     }
 
-    pub(super) async fn cell(&self, variant: Variant, load: InsertLoad) -> Result<Cell, Error> {
+    pub(super) async fn cell(&self, variant: Variant, load: &InsertLoad) -> Result<Cell, Error> {
         self.clear().await?;
-        self.hang_bell(variant != Variant::Served).await?;
+        self.hang_bell(variant.has_bell()).await?;
         let ears = self.listen(variant).await?;
         let producers = Producers::connect(&self.database, &self.insert(variant), load.clients).await?;
         let company = Company::start(&self.database, variant.reactors(), variant.scan_interval()).await?;

@@ -1,5 +1,6 @@
 //! What is compared.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 /// What happens at an insert, and who listens meanwhile. As a number, its place in [`Variant::ALL`].
@@ -7,22 +8,26 @@ use std::time::Duration;
 pub enum Variant {
     /// A table like the queue, with no trigger: what all else is measured by.
     None,
-    /// The same, and a reactor works the queue by looking: what a busy reactor costs the producers where no bell is.
-    Served,
-    /// The same table with a plain NOTIFY trigger, and a session that listens.
-    Notify,
+    /// The same table with a PL/pgSQL trigger that does nothing: the least that any trigger costs.
+    Empty,
     /// The bell, while a reactor is busy: all its slots are taken, so it neither sleeps nor uses the machine.
     Quiet,
-    /// The bell, while a reactor sends and settles these very rows.
-    Worked,
+    /// The same table with a plain NOTIFY trigger, and a session that listens.
+    Notify,
     /// The bell beside a session that listens, is asleep as the bell has it, and never wakes: every insert rings.
     Asleep,
     /// The bell, and nobody there.
     NoReactor,
-    /// The bell, and two reactors on the same channel: what one takes, the other does not find.
-    TwoReactors,
+    /// No trigger, and a reactor works the queue by looking: what a busy reactor costs the producers where no bell is.
+    Served,
+    /// The bell, while a reactor sends and settles these very rows.
+    Worked,
     /// The bell, a busy reactor, and an idle one on another channel.
     OtherReactor,
+    /// No trigger, and two reactors work the queue by looking.
+    TwoServed,
+    /// The bell, and two reactors on the same channel: what one takes, the other does not find.
+    TwoReactors,
 }
 
 /// The delivery channel of the rows.
@@ -31,31 +36,45 @@ pub(super) const CHANNEL: &str = "bench";
 const OTHER_CHANNEL: &str = "other";
 
 impl Variant {
-    /// Every variant.
-    pub const ALL: [Variant; 9] = [
+    /// Every variant. Those that are compared stand beside each other, so that they meet the same machine.
+    pub const ALL: [Variant; 11] = [
         Variant::None,
-        Variant::Served,
-        Variant::Notify,
+        Variant::Empty,
         Variant::Quiet,
-        Variant::Worked,
+        Variant::Notify,
         Variant::Asleep,
         Variant::NoReactor,
-        Variant::TwoReactors,
+        Variant::Served,
+        Variant::Worked,
         Variant::OtherReactor,
+        Variant::TwoServed,
+        Variant::TwoReactors,
+    ];
+
+    /// What is told by a ratio other than that to no trigger: the trigger's own work, what it saves, and what the bell
+    /// costs beside reactors that take their part of the machine anyway.
+    pub const COMPARED: [(Variant, Variant); 5] = [
+        (Variant::Quiet, Variant::Empty),
+        (Variant::Quiet, Variant::Notify),
+        (Variant::Worked, Variant::Served),
+        (Variant::OtherReactor, Variant::Worked),
+        (Variant::TwoReactors, Variant::TwoServed),
     ];
 
     /// Its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Variant::None => "none",
-            Variant::Served => "served",
-            Variant::Notify => "notify",
+            Variant::Empty => "empty",
             Variant::Quiet => "quiet",
-            Variant::Worked => "worked",
+            Variant::Notify => "notify",
             Variant::Asleep => "asleep",
             Variant::NoReactor => "no_reactor",
-            Variant::TwoReactors => "two_reactors",
+            Variant::Served => "served",
+            Variant::Worked => "worked",
             Variant::OtherReactor => "other_reactor",
+            Variant::TwoServed => "two_served",
+            Variant::TwoReactors => "two_reactors",
         }
     }
 
@@ -63,28 +82,44 @@ impl Variant {
     pub(super) fn table(self) -> &'static str {
         match self {
             Variant::None => "silent",
+            Variant::Empty => "triggered",
             Variant::Notify => "notifying",
             _ => "notification_jobs",
         }
     }
 
+    /// Whether the bell hangs at the queue.
+    pub(super) fn has_bell(self) -> bool {
+        !matches!(self, Variant::Served | Variant::TwoServed)
+    }
+
     /// How often a reactor looks without being told. Where nothing rings, as often as it can; a busy one looks anyway.
     pub(super) fn scan_interval(self) -> Duration {
-        match self {
-            Variant::Served => Duration::from_millis(10),
-            _ => Duration::from_secs(5),
+        match self.has_bell() {
+            true => Duration::from_secs(5),
+            false => Duration::from_millis(10),
         }
     }
 
     /// The delivery channel of each reactor that runs meanwhile, and what it does with its rows.
     pub(super) fn reactors(self) -> &'static [(&'static str, Work)] {
         match self {
-            Variant::None | Variant::Notify | Variant::Asleep | Variant::NoReactor => &[],
+            Variant::None | Variant::Empty | Variant::Notify | Variant::Asleep | Variant::NoReactor => &[],
             Variant::Quiet => &[(CHANNEL, Work::Never)],
             Variant::Served | Variant::Worked => &[(CHANNEL, Work::AtOnce)],
-            Variant::TwoReactors => &[(CHANNEL, Work::AtOnce), (CHANNEL, Work::AtOnce)],
+            Variant::TwoServed | Variant::TwoReactors => &[(CHANNEL, Work::AtOnce), (CHANNEL, Work::AtOnce)],
             Variant::OtherReactor => &[(CHANNEL, Work::AtOnce), (OTHER_CHANNEL, Work::AtOnce)],
         }
+    }
+}
+
+impl FromStr for Variant {
+    type Err = String;
+
+    /// By its name.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let named = Variant::ALL.into_iter().find(|variant| variant.name() == name);
+        named.ok_or_else(|| format!("not one of {}", Variant::ALL.map(Variant::name).join(", ")))
     }
 }
 
@@ -106,5 +141,13 @@ mod tests {
         for (place, variant) in Variant::ALL.into_iter().enumerate() {
             assert_eq!(variant as usize, place, "{variant:?}");
         }
+    }
+
+    #[test]
+    fn a_variant_is_found_by_its_name() {
+        for variant in Variant::ALL {
+            assert_eq!(variant.name().parse(), Ok(variant));
+        }
+        assert!("loud".parse::<Variant>().unwrap_err().contains("none, empty"));
     }
 }

@@ -5,16 +5,26 @@ use serde_json::Value;
 use crate::support::program::{Process, doorbell, printed};
 use crate::support::{Role, TestDb};
 
-const RATES: [&str; 9] = [
+const RATES: [&str; 11] = [
     "none",
-    "served",
-    "notify",
+    "empty",
     "quiet",
-    "worked",
+    "notify",
     "asleep",
     "no_reactor",
-    "two_reactors",
+    "served",
+    "worked",
     "other_reactor",
+    "two_served",
+    "two_reactors",
+];
+
+const COMPARED: [(&str, &str); 5] = [
+    ("quiet", "empty"),
+    ("quiet", "notify"),
+    ("worked", "served"),
+    ("other_reactor", "worked"),
+    ("two_reactors", "two_served"),
 ];
 
 /// As short as it can be.
@@ -32,6 +42,13 @@ fn number(report: &Value, field: &str) -> f64 {
         .unwrap_or_else(|| panic!("no {field} in {report}"))
 }
 
+/// One round's ratio is that of its rates, which are printed as whole numbers, it to three places.
+fn assert_ratio(report: &Value, ratio: &str, variant: &str, base: &str) {
+    let [variant, base, ratio] = [variant, base, ratio].map(|field| number(report, field));
+    let (least, most) = ((variant - 0.5) / (base + 0.5), (variant + 0.5) / (base - 0.5));
+    assert!((least - 0.001..=most + 0.001).contains(&ratio), "{report}");
+}
+
 #[tokio::test]
 async fn each_number_of_clients_gives_a_line_with_every_variant_and_nothing_is_left_behind() {
     let db = TestDb::empty().await;
@@ -41,14 +58,10 @@ async fn each_number_of_clients_gives_a_line_with_every_variant_and_nothing_is_l
         assert_eq!(report["clients"], clients);
         assert_eq!(report["commit_delay_us"], 0);
         assert!(RATES.iter().all(|rate| number(report, rate) > 0.0), "{report}");
-        // Rates are printed as whole numbers, ratios to three places.
-        let (quiet, none, ratio) = (
-            number(report, "quiet"),
-            number(report, "none"),
-            number(report, "quiet_ratio"),
-        );
-        let (least, most) = ((quiet - 0.5) / (none + 0.5), (quiet + 0.5) / (none - 0.5));
-        assert!((least - 0.001..=most + 0.001).contains(&ratio), "{report}");
+        assert_ratio(report, "quiet_ratio", "quiet", "none");
+        for (variant, base) in COMPARED {
+            assert_ratio(report, &format!("{variant}_vs_{base}"), variant, base);
+        }
         assert!(number(report, "bulk_trigger_ms") >= 0.0, "{report}");
     }
     let schemas = db.value("SELECT count(*) FROM pg_namespace WHERE nspname LIKE '%bench%'");
@@ -62,7 +75,9 @@ async fn an_insert_rings_whenever_somebody_is_asleep_and_not_when_nobody_is_ther
     assert_eq!(number(report, "asleep_rang_share"), 1.0, "{report}");
     assert_eq!(number(report, "notify_rang_share"), 1.0, "{report}");
     assert_eq!(number(report, "no_reactor_rang_share"), 0.0, "{report}");
-    assert_eq!(number(report, "none_rang_share"), 0.0, "{report}");
+    for silent in ["none", "empty", "served", "two_served"] {
+        assert_eq!(number(report, &format!("{silent}_rang_share")), 0.0, "{report}");
+    }
     assert!(number(report, "quiet_rang_share") < 0.5, "{report}");
     for variant in ["two_reactors", "other_reactor"] {
         assert!((0.0..=1.0).contains(&number(report, &format!("{variant}_rang_share"))));

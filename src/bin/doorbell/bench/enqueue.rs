@@ -19,16 +19,18 @@ Examples:
   doorbell bench enqueue --clients 1,8,32,64 --json
   doorbell bench enqueue --clients 32 --slow-commit
 
-Variants: none, a table like the queue with no trigger; served, the same while a reactor works it by looking; notify, a \
-plain NOTIFY trigger and a session that listens; quiet, the bell while a reactor is busy (all its slots are taken); \
-worked, the bell while a reactor sends and settles these rows on the same machine; asleep, the bell beside a session that \
-listens, counts as asleep and never wakes; no_reactor, the bell and nobody there; two_reactors, two on the same channel; \
-other_reactor, a working one and an idle one on another channel.
+Variants: none, a table like the queue with no trigger; empty, the same with a trigger that does nothing; quiet, the bell \
+while a reactor is busy (all its slots are taken); notify, a plain NOTIFY trigger and a session that listens; asleep, the \
+bell beside a session that listens, counts as asleep and never wakes; no_reactor, the bell and nobody there; served, no \
+trigger while a reactor works the queue by looking; worked, the bell while a reactor sends and settles these rows on the \
+same machine; other_reactor, a working one and an idle one on another channel; two_served and two_reactors, as served and \
+worked with two on the same channel.
 
 JSON: one object a line for each number of clients. clients, seconds, rounds, commit_delay_us; rows a second of each \
 variant by its name; quiet_ratio and so on, over none; quiet_rang_share and so on, the share of inserts that rang, and \
-rang_share, that of worked; quiet_vs_notify, worked_vs_served; bulk_trigger_ms, the time that triggers take of one INSERT \
-of 100,000 rows. Rates are medians over the rounds, ratios medians of the rounds' own.";
+rang_share, that of worked; quiet_vs_empty, quiet_vs_notify, worked_vs_served, other_reactor_vs_worked, \
+two_reactors_vs_two_served; bulk_trigger_ms, the time that triggers take of one INSERT of 100,000 rows. Rates are medians \
+over the rounds, ratios medians of the rounds' own.";
 
 /// Measure how many single-row inserts a second are committed, with the bell and without
 ///
@@ -68,6 +70,7 @@ impl Args {
             clients,
             window: self.seconds,
             rounds: self.rounds,
+            variants: Variant::ALL.to_vec(),
         };
         self.clients.iter().map(load).collect()
     }
@@ -88,10 +91,10 @@ pub(super) async fn run(args: Args) -> Result<(), Failure> {
 
 async fn measure(database: &Database, loads: &[InsertLoad]) -> Result<Vec<InsertReport>, Failure> {
     let inserts = Inserts::prepare(database).await?;
-    let progress = progress(loads.iter().map(|load| load.steps()).sum());
+    let progress = progress(loads.iter().map(InsertLoad::steps).sum());
     let mut reports = Vec::new();
     for load in loads {
-        reports.push(inserts.measure(*load, || progress.inc(1)).await?);
+        reports.push(inserts.measure(load, || progress.inc(1)).await?);
     }
     progress.finish_and_clear();
     Ok(reports)
@@ -121,12 +124,14 @@ fn text(report: &InsertReport) -> String {
             format!("{:.1} %", 100.0 * report.rang_share(variant)),
         ]);
     }
+    let compared = Variant::COMPARED.map(|(variant, base)| {
+        let ratio = report.ratio(variant, base);
+        format!("{} / {} {ratio:.2}", variant.name(), base.name())
+    });
     format!(
-        "{table}\n{} clients; quiet has {:.1} × the rows of notify, {:.2} × those of served; the triggers take {:.2} ms \
-         of 100,000 rows in one INSERT",
+        "{table}\n{} clients; {}; the triggers take {:.2} ms of 100,000 rows in one INSERT",
         report.clients(),
-        report.ratio(Variant::Quiet, Variant::Notify),
-        report.ratio(Variant::Worked, Variant::Served),
+        compared.join(", "),
         report.bulk_trigger_ms(),
     )
 }
