@@ -6,7 +6,7 @@ use doorbell::senders::Recording;
 use doorbell::{ChannelConfig, Notification, Receipt, RetryPolicy, SendError, Sender};
 use tokio::sync::watch;
 
-use crate::support::{Gate, Running, SOON, TestDb};
+use crate::support::{Gate, Running, SOON, TestDb, eventually, expect};
 
 fn one_at_a_time(retry: Duration) -> ChannelConfig {
     let config = ChannelConfig::default()
@@ -127,9 +127,9 @@ async fn a_retry_whose_reactor_has_stopped_is_sent_by_another_when_it_is_due() {
     let (failing, told, other, recording) = one_that_will_fail_and_one_asleep(&db, Duration::from_millis(1500)).await;
     told.go.send_replace(true);
     let failed = "SELECT count(*) FROM notification_jobs WHERE last_error = 'told to'";
-    crate::support::eventually(SOON, || async {
+    eventually(SOON, || async {
         let rows = db.value(failed).await;
-        crate::support::expect(rows == "1", rows)
+        expect(rows == "1", rows)
     })
     .await;
     let begun = Instant::now();
@@ -138,4 +138,50 @@ async fn a_retry_whose_reactor_has_stopped_is_sent_by_another_when_it_is_due() {
     assert_eq!((sent.recipient(), sent.attempt()), ("retry me", 2));
     assert!(begun.elapsed() > Duration::from_millis(500), "not before it was due");
     other.stop().await;
+}
+
+/// Notes each claim, whether or not it finds a row, and whether it came too late for any. Of a reactor's updates here only
+/// a claim skips locked rows, since no send lasts until its lease is renewed.
+const NOTE_CLAIMS: &str = "
+    CREATE TABLE claims (too_late boolean NOT NULL);
+    CREATE FUNCTION note_claim() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF current_query() LIKE '%SKIP LOCKED%' THEN
+            INSERT INTO claims SELECT NOT EXISTS (SELECT FROM notification_jobs WHERE claim = 0);
+        END IF;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER note_claim BEFORE UPDATE ON notification_jobs FOR EACH STATEMENT EXECUTE FUNCTION note_claim()";
+
+/// More than the second without a ring after which a row is a lone one.
+const QUIET: Duration = Duration::from_millis(1200);
+
+/// One of them takes it, and each of the others looks for it once. Who looks while another takes it finds it locked, does
+/// not know that it is going, and looks once more; such a look did not come too late.
+#[tokio::test]
+async fn a_lone_row_costs_each_other_sleeping_reactor_one_late_claim_at_most() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    let mut running = Vec::new();
+    for _ in 0..3 {
+        running.push(Running::start(db.reactor(recording.clone())).await);
+    }
+    db.armed(3).await;
+    tokio::time::sleep(QUIET).await;
+    db.client().await.batch_execute(NOTE_CLAIMS).await.unwrap();
+    for rows in 1..=4 {
+        db.insert("me").await;
+        db.becomes(&format!("sent={rows}")).await;
+        // Long enough for claims too many, which come within milliseconds, and for the next row to be a lone one.
+        tokio::time::sleep(QUIET).await;
+        let count = async |which| -> u64 {
+            let sql = format!("SELECT count(*) FROM claims WHERE {which}");
+            db.value(&sql).await.parse().unwrap()
+        };
+        let (in_time, late) = (count("NOT too_late").await, count("too_late").await);
+        assert!(in_time >= rows, "{in_time} claims for {rows} rows");
+        assert!(late <= 2 * rows, "{late} late claims for {rows} rows");
+    }
+    for running in running {
+        running.stop().await;
+    }
 }
