@@ -1,33 +1,50 @@
-//! Reactors as processes, on one private server: how fast 1, 2, 4 and 8 of them empty a backlog together and how evenly
-//! they share it, and what one costs that sleeps.
+//! Reactors as processes, on one server: how fast 1, 2, 4 and 8 of them empty a backlog together and how evenly they share
+//! it, and what one costs that sleeps.
 //!
-//! `cargo bench --bench processes` takes about three minutes, of which two are of sleep; with `-- --quick`, or
-//! `DOORBELL_BENCH_QUICK=1` in the environment, half a minute.
+//! The fleets are of two kinds. `doorbell run` with the sender `log` prints a line for each row, one after the other, which
+//! takes more of the processor than all else that a reactor does (about 50 µs a row in all): several print at once. So there
+//! are processes too whose sender does nothing.
+//!
+//! `cargo bench --bench processes` takes about thirteen minutes, of which ten are of sleep, five before and five after a
+//! hundred thousand rows; with `-- --quick` half a minute, of which six seconds are of sleep.
+
+mod common;
+mod process;
 
 use std::env;
-use std::error::Error;
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Parser;
+use common::Options;
 use doorbell::embedded::Server;
-use doorbell::measure::{Goal, Scratch, median};
-use tokio::runtime::Runtime;
-use tokio_postgres::{Client, NoTls};
+use doorbell::measure::{Goal, in_turns, median};
+use doorbell::{ChannelConfig, Database, Notification, Reactor, Receipt, SendError, Sender};
+use process::{Outcome, Process, Stage};
+use tokio::signal::unix::{SignalKind, signal};
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
-
-const ROWS: i64 = 20_000;
 const FLEETS: [usize; 4] = [1, 2, 4, 8];
+const SLOTS: u32 = 500;
+/// Far enough away that the bell alone wakes a reactor.
+const SCAN_INTERVAL: Duration = Duration::from_secs(600);
+/// Between two looks at whether all is sent, none of which is to be felt.
+const PACE: Duration = Duration::from_millis(10);
+
+#[derive(Parser)]
+struct Args {
+    /// Be a reactor of this schema whose sender does nothing, until told to stop; then print how many rows it has sent
+    #[arg(long, hide = true, requires = "url")]
+    silent_reactor: Option<String>,
+
+    #[command(flatten)]
+    options: Options,
+}
 
 /// How much is done.
 struct Extent {
-    rounds: usize,
+    rounds: u32,
     rows: i64,
     sleep: Duration,
     sent_before_the_second_sleep: i64,
@@ -35,248 +52,229 @@ struct Extent {
     until_counted: Duration,
 }
 
-fn main() -> Outcome<()> {
-    let quick = env::var_os("DOORBELL_BENCH_QUICK").is_some() || env::args().any(|arg| arg == "--quick");
-    let extent = match quick {
-        true => Extent {
-            rounds: 1,
-            rows: 2_000,
-            sleep: Duration::from_secs(3),
-            sent_before_the_second_sleep: 2_000,
-            until_counted: Duration::from_secs(2),
-        },
-        false => Extent {
-            rounds: 3,
-            rows: ROWS,
-            sleep: Duration::from_secs(60),
-            sent_before_the_second_sleep: 100_000,
-            until_counted: Duration::from_secs(15),
-        },
+impl Extent {
+    fn of(options: &Options) -> Self {
+        match options.quick {
+            true => Extent {
+                rounds: 1,
+                rows: 2_000,
+                sleep: Duration::from_secs(3),
+                sent_before_the_second_sleep: 2_000,
+                until_counted: Duration::from_secs(2),
+            },
+            false => Extent {
+                rounds: 5,
+                rows: 40_000,
+                sleep: Duration::from_secs(300),
+                sent_before_the_second_sleep: 100_000,
+                until_counted: Duration::from_secs(15),
+            },
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Outcome<()> {
+    let args = Args::parse();
+    let site = args.options.site(Server::builder())?;
+    if let Some(schema) = &args.silent_reactor {
+        return be_silent_reactor(&site.url, schema).await;
+    }
+    let extent = Extent::of(&args.options);
+    let stage = Stage::set(&site.url, SLOTS).await?;
+    let mut goals = vec![];
+    for kind in [Kind::Printing, Kind::Silent] {
+        goals.extend(together(&stage, kind, &extent).await?);
+    }
+    goals.extend(asleep(&stage, &extent).await?);
+    stage.clear().await?;
+    goals.iter().for_each(|goal| println!("{goal}"));
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// `doorbell run`, which prints a line for each row.
+    Printing,
+    /// This program, which at its end prints how many rows it has sent.
+    Silent,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Printing => "reactors that print",
+            Kind::Silent => "reactors that do not print",
+        }
+    }
+
+    /// Starts one. `sent` is right when it has stopped.
+    fn start(self, stage: &Stage, sent: Arc<AtomicU64>) -> Outcome<Process> {
+        let rows = move |line: String| {
+            sent.fetch_add(line.parse().unwrap_or(1), Ordering::Relaxed);
+        };
+        match self {
+            Kind::Printing => stage.run(rows),
+            Kind::Silent => {
+                let mut command = Command::new(env::current_exe()?);
+                command.args(["--silent-reactor", &stage.schema, "--url", &stage.url]);
+                Process::start(&mut command, rows)
+            }
+        }
+    }
+}
+
+/// Counts what it is given, and delivers nothing.
+struct Counter(Arc<AtomicU64>);
+
+impl Sender for Counter {
+    async fn send(&self, _: &Notification) -> Result<Receipt, SendError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Receipt::none())
+    }
+}
+
+async fn be_silent_reactor(url: &str, schema: &str) -> Outcome<()> {
+    let mut asked = signal(SignalKind::terminate())?;
+    let sent = Arc::new(AtomicU64::new(0));
+    let counter = Counter(Arc::clone(&sent));
+    let database = Database::builder(url).schema(schema).build()?;
+    let reactor = Reactor::builder(database)
+        .channel(Stage::CHANNEL, counter, ChannelConfig::default().max_in_flight(SLOTS))
+        .scan_interval(SCAN_INTERVAL)
+        .build()?;
+    let stop = async {
+        reactor.started().await;
+        eprintln!("ready");
+        asked.recv().await;
     };
-    let server = Server::builder().start()?;
-    let url = server.url("postgres");
-    let directory = tempfile::tempdir()?;
-    Runtime::new()?.block_on(async {
-        let schema = Scratch::new_name();
-        let scratch = Scratch::create(&url, &schema).await?;
-        let config = directory.path().join("doorbell.toml");
-        let site = Site::new(url, schema, config).await?;
-        let mut goals = site.together(&extent).await?;
-        goals.extend(site.asleep(&extent).await?);
-        goals.iter().for_each(|goal| println!("{goal}"));
-        scratch.remove().await?;
-        Ok(())
-    })
+    reactor.run(stop).await?;
+    println!("{}", sent.load(Ordering::Relaxed));
+    Ok(())
 }
 
-/// A session in the schema, and what the processes are given.
-struct Site {
-    session: Client,
-    url: String,
-    schema: String,
-    config: PathBuf,
-}
-
-impl Site {
-    async fn new(url: String, schema: String, config: PathBuf) -> Outcome<Self> {
-        let file = "[reactor]\nscan_interval = \"10m\"\n[channels.ops]\nsender = \"log\"\nmax_in_flight = 500\n";
-        fs::write(&config, file)?;
-        let (session, connection) = tokio_postgres::connect(&url, NoTls).await?;
-        tokio::spawn(connection);
-        session
-            .batch_execute(&format!("SET search_path = \"{schema}\""))
-            .await?;
-        Ok(Site {
-            session,
-            url,
-            schema,
-            config,
-        })
-    }
-
-    /// Rows a second of each fleet, by turns.
-    async fn together(&self, extent: &Extent) -> Outcome<Vec<Goal>> {
-        println!("reactors     rows/s  rows of the least busy and of the busiest");
-        let mut rates = vec![vec![]; FLEETS.len()];
-        for _ in 0..extent.rounds {
-            for (fleet, rates) in FLEETS.iter().zip(&mut rates) {
-                let (rate, mut shares) = self.empty_with(*fleet, extent.rows).await?;
-                shares.sort_unstable();
-                println!("{fleet:>8} {rate:>10.0}  {:?} {:?}", shares.first(), shares.last());
-                rates.push(rate);
-            }
+/// Rows a second of each fleet, by turns; each over those of one reactor in the same round.
+async fn together(stage: &Stage, kind: Kind, extent: &Extent) -> Outcome<Vec<Goal>> {
+    let kind_name = kind.name();
+    println!("{kind_name}   rows/s   rows of the least busy and of the busiest");
+    let mut rounds = vec![];
+    for round in 0..extent.rounds {
+        let mut rates = [0.0; FLEETS.len()];
+        for number in in_turns(&[0, 1, 2, 3], round, extent.rounds) {
+            let (rate, mut shares) = empty_with(stage, kind, FLEETS[number], extent.rows).await?;
+            shares.sort_unstable();
+            let (least, most) = (shares[0], shares[shares.len() - 1]);
+            println!(
+                "{:>width$} {rate:>8.0} {least:>8} {most:>8}",
+                FLEETS[number],
+                width = kind_name.len()
+            );
+            rates[number] = rate;
         }
-        let medians: Vec<f64> = rates.into_iter().map(median).collect();
-        let goal = |(fleet, rate): (&usize, &f64)| {
-            Goal::at_least(
-                format!("{fleet} reactors: rows/s over those of one"),
-                rate / medians[0],
-                0.95,
-            )
-        };
-        Ok(FLEETS.iter().zip(&medians).skip(1).map(goal).collect())
+        rounds.push(rates);
     }
-
-    /// How fast so many reactors send so many rows, and how many each has sent. Each row must be sent once.
-    async fn empty_with(&self, reactors: usize, rows: i64) -> Outcome<(f64, Vec<usize>)> {
-        self.session.batch_execute("TRUNCATE notification_jobs").await?;
-        let fleet: Vec<Process> = (0..reactors).map(|_| self.run()).collect::<Outcome<_>>()?;
-        self.insert_silently(rows).await?;
-        let begun = Instant::now();
-        self.ring().await?;
-        self.emptied().await?;
-        let rate = rows as f64 / begun.elapsed().as_secs_f64();
-        let claims = self.number("SELECT max(attempts) FROM notification_jobs").await?;
-        if claims != 1 {
-            return Err(format!("a row was claimed {claims} times").into());
-        }
-        Ok((
-            rate,
-            fleet
-                .iter()
-                .map(|process| process.sent.load(Ordering::Relaxed))
-                .collect(),
-        ))
-    }
-
-    /// What a process costs that sleeps: at first, and after it has sent many rows.
-    async fn asleep(&self, extent: &Extent) -> Outcome<Vec<Goal>> {
-        self.session.batch_execute("TRUNCATE notification_jobs").await?;
-        let process = self.run()?;
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let mut goals = self.cost_of_sleep(&process, extent.sleep, "asleep").await?;
-        self.insert_silently(extent.sent_before_the_second_sleep).await?;
-        self.ring().await?;
-        self.emptied().await?;
-        tokio::time::sleep(extent.until_counted).await;
-        let what = format!("asleep, after {} rows", extent.sent_before_the_second_sleep);
-        goals.extend(self.cost_of_sleep(&process, extent.sleep, &what).await?);
-        Ok(goals)
-    }
-
-    async fn cost_of_sleep(&self, process: &Process, lasts: Duration, what: &str) -> Outcome<Vec<Goal>> {
-        let (cpu, transactions) = (process.cpu()?, self.transactions().await?);
-        tokio::time::sleep(lasts).await;
-        let seconds = lasts.as_secs_f64();
-        // One of them is the question itself.
-        let transactions = (self.transactions().await? - transactions - 1) as f64 / seconds;
-        let share = (process.cpu()? - cpu).as_secs_f64() / seconds;
-        let megabytes = process.resident_megabytes()?;
-        println!(
-            "{what}: {transactions:.2} transactions/s, {:.3} % of a core, {megabytes:.1} MB",
-            share * 100.0
-        );
-        Ok(vec![
-            Goal::at_most(format!("{what}: transactions a second"), transactions, 1.0),
-            Goal::at_most(format!("{what}: % of a core"), share * 100.0, 0.1),
-            Goal::at_most(format!("{what}: MB resident"), megabytes, 25.0),
-        ])
-    }
-
-    fn run(&self) -> Outcome<Process> {
-        Process::start(&self.url, &self.schema, &self.config)
-    }
-
-    async fn insert_silently(&self, rows: i64) -> Outcome<()> {
-        let insert = format!(
-            "SET doorbell.notify = off;
-             INSERT INTO notification_jobs (channel, recipient) SELECT 'ops', 'me' FROM generate_series(1, {rows});
-             RESET doorbell.notify"
-        );
-        self.session.batch_execute(&insert).await?;
-        Ok(self.session.batch_execute("VACUUM ANALYZE notification_jobs").await?)
-    }
-
-    async fn ring(&self) -> Outcome<()> {
-        let insert = "INSERT INTO notification_jobs (channel, recipient) VALUES ('ops', 'last')";
-        Ok(self.session.batch_execute(insert).await?)
-    }
-
-    async fn emptied(&self) -> Outcome<()> {
-        while self
-            .number("SELECT count(*) FROM notification_jobs WHERE status = 'pending'")
-            .await?
-            > 0
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Ok(())
-    }
-
-    /// Those of the database, ours included.
-    async fn transactions(&self) -> Outcome<i64> {
-        self.number("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()")
-            .await
-    }
-
-    async fn number(&self, sql: &str) -> Outcome<i64> {
-        let row = self.session.query_one(&format!("SELECT ({sql})::bigint"), &[]).await?;
-        Ok(row.try_get(0)?)
-    }
+    let goal = |number: usize| {
+        let of_one = median(rounds.iter().map(|rates| rates[number] / rates[0]));
+        Goal::at_least(
+            format!("{} {kind_name}: rows/s over those of one", FLEETS[number]),
+            of_one,
+            0.95,
+        )
+    };
+    Ok((1..FLEETS.len()).map(goal).collect())
 }
 
-/// `doorbell run`, whose lines on standard output are counted: one for each row that it sends.
-struct Process {
-    child: Child,
-    sent: Arc<AtomicUsize>,
+/// How fast so many reactors send so many rows, and how many each has sent. Each row must be claimed once.
+async fn empty_with(stage: &Stage, kind: Kind, reactors: usize, rows: i64) -> Outcome<(f64, Vec<u64>)> {
+    stage.session.batch_execute("TRUNCATE notification_jobs").await?;
+    let sent: Vec<Arc<AtomicU64>> = (0..reactors).map(|_| Arc::default()).collect();
+    let start = |sent| kind.start(stage, Arc::clone(sent));
+    let fleet: Vec<Process> = sent.iter().map(start).collect::<Outcome<_>>()?;
+    insert_silently(stage, rows).await?;
+    let begun = Instant::now();
+    ring(stage).await?;
+    emptied(stage).await?;
+    let rate = rows as f64 / begun.elapsed().as_secs_f64();
+    fleet.into_iter().try_for_each(Process::stop)?;
+    let claims = stage.number("SELECT max(attempts) FROM notification_jobs").await?;
+    if claims != 1 {
+        return Err(format!("a row was claimed {claims} times").into());
+    }
+    Ok((rate, sent.iter().map(|sent| sent.load(Ordering::Relaxed)).collect()))
 }
 
-impl Process {
-    /// Returns when it is ready.
-    fn start(url: &str, schema: &str, config: &Path) -> Outcome<Self> {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_doorbell"))
-            .args(["run", "--database-url", url, "--schema", schema, "--config"])
-            .arg(config)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let process = Process {
-            child,
-            sent: Arc::default(),
-        };
-        let mut complaints = stderr
-            .into_iter()
-            .flat_map(|stderr| BufReader::new(stderr).lines().map_while(Result::ok));
-        if !complaints.any(|line| line.contains("ready")) {
-            return Err("a reactor did not start".into());
-        }
-        // Read on, or the pipe fills up.
-        thread::spawn(move || complaints.for_each(drop));
-        let sent = Arc::clone(&process.sent);
-        thread::spawn(move || {
-            let lines = stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
-            for _ in lines.map_while(Result::ok) {
-                sent.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        Ok(process)
-    }
-
-    /// The processor time it has had.
-    fn cpu(&self) -> Outcome<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // After the name, which may contain anything: the 12th and 13th are user and system time, in hundredths.
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks: u64 = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
-        Ok(Duration::from_millis(ticks * 10))
-    }
-
-    fn resident_megabytes(&self) -> Outcome<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .ok_or("no VmRSS")?;
-        let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse()?;
-        Ok(kilobytes / 1024.0)
-    }
+/// What a process costs that sleeps: at first, and after it has sent many rows.
+async fn asleep(stage: &Stage, extent: &Extent) -> Outcome<Vec<Goal>> {
+    stage.session.batch_execute("TRUNCATE notification_jobs").await?;
+    let process = Kind::Printing.start(stage, Arc::default())?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut goals = cost_of_sleep(stage, &process, extent.sleep, "asleep").await?;
+    insert_silently(stage, extent.sent_before_the_second_sleep).await?;
+    ring(stage).await?;
+    emptied(stage).await?;
+    tokio::time::sleep(extent.until_counted).await;
+    let what = format!("asleep, after {} rows", extent.sent_before_the_second_sleep);
+    goals.extend(cost_of_sleep(stage, &process, extent.sleep, &what).await?);
+    process.stop()?;
+    Ok(goals)
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        // What comes of it cannot matter any more.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+async fn cost_of_sleep(stage: &Stage, process: &Process, lasts: Duration, what: &str) -> Outcome<Vec<Goal>> {
+    let (before, transactions) = (process.usage()?, transactions_of(stage).await?);
+    tokio::time::sleep(lasts).await;
+    let seconds = lasts.as_secs_f64();
+    // One of them is the question itself.
+    let transactions = (transactions_of(stage).await? - transactions - 1) as f64 / seconds;
+    let after = process.usage()?;
+    let percent = 100.0 * (after.cpu - before.cpu).as_secs_f64() / seconds;
+    let (megabytes, descriptors) = (after.resident_megabytes, after.descriptors);
+    println!(
+        "{what}: {transactions:.2} transactions/s, {percent:.3} % of a core, {megabytes:.1} MB, {descriptors} file descriptors"
+    );
+    Ok(vec![
+        Goal::at_most(format!("{what}: transactions a second"), transactions, 1.0),
+        Goal::at_most(format!("{what}: % of a core"), percent, 0.1),
+        Goal::at_most(format!("{what}: MB resident"), megabytes, 25.0),
+    ])
+}
+
+async fn insert_silently(stage: &Stage, rows: i64) -> Outcome<()> {
+    let insert = format!(
+        "SET doorbell.notify = off;
+         INSERT INTO notification_jobs (channel, recipient) SELECT '{}', 'me' FROM generate_series(1, {rows});
+         RESET doorbell.notify",
+        Stage::CHANNEL
+    );
+    stage.session.batch_execute(&insert).await?;
+    Ok(stage.session.batch_execute("VACUUM ANALYZE notification_jobs").await?)
+}
+
+async fn ring(stage: &Stage) -> Outcome<()> {
+    let insert = format!(
+        "INSERT INTO notification_jobs (channel, recipient) VALUES ('{}', 'last')",
+        Stage::CHANNEL
+    );
+    Ok(stage.session.batch_execute(&insert).await?)
+}
+
+async fn emptied(stage: &Stage) -> Outcome<()> {
+    let left = format!(
+        "SELECT count(*) FROM (
+             SELECT FROM notification_jobs WHERE channel = '{}' AND status = 'pending' LIMIT 1
+         ) AS one",
+        Stage::CHANNEL
+    );
+    // By the index: whether one is left is then told from its beginning.
+    stage.session.batch_execute("SET enable_seqscan = off").await?;
+    while stage.number(&left).await? > 0 {
+        tokio::time::sleep(PACE).await;
     }
+    Ok(stage.session.batch_execute("RESET enable_seqscan").await?)
+}
+
+/// Those of the database, ours included.
+async fn transactions_of(stage: &Stage) -> Outcome<i64> {
+    stage
+        .number("SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()")
+        .await
 }

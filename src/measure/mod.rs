@@ -9,6 +9,7 @@
 //! - `reactor`: a reactor to be measured; `goal`: a figure beside what it should be.
 //! - `inserts`: many rows at once, from many clients, with the bell and without.
 //! - `drain`: a backlog, emptied by a reactor and by the server alone.
+//! - `turns`: who comes first in which round.
 //! - `pauses`: the time between rows; `latencies`: their percentiles; `median`: the middle of a few rounds.
 //! - `growth`: what a queue grows by in months; `claims`: the reactor's own claim, by itself;
 //!   `row_cost`: batches of rows into a table that has grown.
@@ -31,6 +32,7 @@ mod probe;
 mod reactor;
 mod row_cost;
 mod scratch;
+mod turns;
 
 pub use claims::Claims;
 pub use compare::{Comparison, compare};
@@ -45,3 +47,4 @@ pub use pauses::Pauses;
 pub use probe::Probe;
 pub use row_cost::{Batches, RowCost};
 pub use scratch::Scratch;
+pub use turns::in_turns;

@@ -26,6 +26,7 @@ use report::{Cell, Round};
 use stage::Stage;
 pub use variant::Variant;
 
+use super::turns::in_turns;
 use crate::Error;
 use crate::connect::Database;
 
@@ -46,14 +47,6 @@ impl InsertLoad {
     /// How many steps [`Inserts::measure`] takes.
     pub fn steps(&self) -> u64 {
         u64::from(self.rounds) * (1 + self.variants.len() as u64)
-    }
-
-    /// The variants in the order of a round. The rounds begin at places spread evenly over all of them, so that a server
-    /// which slows down, or a neighbour who wakes up, does not meet the same variant each time.
-    fn order(&self, round: u32) -> impl Iterator<Item = Variant> {
-        let first = round as usize * self.variants.len() / self.rounds.max(1) as usize;
-        let (later, sooner) = self.variants.split_at(first);
-        sooner.iter().chain(later).copied()
     }
 }
 
@@ -79,7 +72,7 @@ impl Inserts {
         let mut rounds = Vec::new();
         for number in 0..load.rounds {
             let mut cells = [Cell::UNMEASURED; Variant::ALL.len()];
-            for variant in load.order(number) {
+            for variant in in_turns(&load.variants, number, load.rounds) {
                 cells[variant as usize] = self.0.cell(variant, load).await?;
                 step();
             }
@@ -88,25 +81,5 @@ impl Inserts {
             step();
         }
         Ok(InsertReport::new(load.clone(), self.0.commit_delay_us, rounds))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_round_has_every_variant_and_begins_with_another() {
-        let load = InsertLoad {
-            clients: 1,
-            window: Duration::ZERO,
-            rounds: 3,
-            variants: Variant::ALL.to_vec(),
-        };
-        let orders: Vec<Vec<Variant>> = (0..3).map(|round| load.order(round).collect()).collect();
-        for order in &orders {
-            assert!(Variant::ALL.iter().all(|variant| order.contains(variant)), "{order:?}");
-        }
-        assert!(orders[0][0] != orders[1][0] && orders[1][0] != orders[2][0] && orders[0][0] != orders[2][0]);
     }
 }
