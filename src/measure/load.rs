@@ -2,29 +2,22 @@
 //! through, and a row's latency counts from that time. Waiting is counted, which a loop that waits for its own rows hides.
 
 use std::ops::Range;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use futures::future::try_join_all;
 use tokio::sync::mpsc;
 
 use super::latencies::Latencies;
+use super::open_loop::OpenLoop;
 use super::probe::{Receiver, open};
 use super::reactor::listening;
 use crate::connect::Database;
-use crate::retry::random;
 use crate::{ChannelConfig, Error, Notification, Reactor, Receipt, SendError, Sender};
 
-/// Connections that insert. Enough that hardly a row waits for a free one.
-const PRODUCERS: usize = 16;
 /// How many sends may run at once: more than any load here needs.
 const SLOTS: u32 = 1000;
 /// How long after the last insert all must be through.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// For the producers to connect.
-const LEAD: Duration = Duration::from_millis(300);
 const BETWEEN_BURSTS: Duration = Duration::from_secs(2);
-const INSERT: &str = r#"INSERT INTO :"schema".notification_jobs (channel, recipient) VALUES ('load', $1)"#;
 const BURST: &str = r#"INSERT INTO :"schema".notification_jobs (channel, recipient)
     SELECT 'burst', n::text FROM generate_series(1, $1::bigint) AS n"#;
 /// What an ended reactor had not settled.
@@ -78,7 +71,7 @@ pub async fn under_load(
     let (entered, arrivals) = mpsc::unbounded_channel();
     let takes = sender_takes;
     let _reactor = start(database, Clerk { entered, takes }).await?;
-    let rows = open_loop(database, &poisson(rate, lasts), arrivals).await?;
+    let rows = insert_and_collect(database, &OpenLoop::poisson(rate, lasts), arrivals).await?;
     Ok(rows.iter().map(|row| row.latency).collect())
 }
 
@@ -97,9 +90,9 @@ pub async fn beside_bursts(
     let (entered, arrivals) = mpsc::unbounded_channel();
     let takes = Duration::ZERO;
     let _reactor = start(database, Clerk { entered, takes }).await?;
-    let times = poisson(rate, BETWEEN_BURSTS * (bursts + 1) + Duration::from_secs(1));
+    let alerts = OpenLoop::poisson(rate, BETWEEN_BURSTS * (bursts + 1) + Duration::from_secs(1));
     let (alerts, bursts) = futures::join!(
-        open_loop(database, &times, arrivals),
+        insert_and_collect(database, &alerts, arrivals),
         insert_bursts(database, bursts, rows)
     );
     let (alerts, bursts) = (alerts?, bursts?);
@@ -134,36 +127,13 @@ struct Row {
     latency: Duration,
 }
 
-/// When each row is to be inserted, from the beginning.
-fn poisson(rate: f64, lasts: Duration) -> Vec<Duration> {
-    let mut at = 0.0;
-    let times = std::iter::repeat_with(|| {
-        at -= (1.0 - random()).ln() / rate;
-        Duration::from_secs_f64(at)
-    });
-    times.take_while(|at| *at < lasts).collect()
-}
-
-async fn open_loop(
+async fn insert_and_collect(
     database: &Database,
-    times: &[Duration],
+    load: &OpenLoop,
     arrivals: mpsc::UnboundedReceiver<(usize, Instant)>,
 ) -> Result<Vec<Row>, Error> {
-    let insert = database.schema().render(INSERT);
-    let (queues, producers): (Vec<_>, Vec<_>) = (0..PRODUCERS)
-        .map(|_| {
-            let (queue, rows) = mpsc::unbounded_channel();
-            (queue, produce(database, &insert, rows))
-        })
-        .unzip();
-    let begin = Instant::now() + LEAD;
-    let times: Vec<Instant> = times.iter().map(|at| begin + *at).collect();
-    thread::spawn({
-        let times = times.clone();
-        move || hand_out(&times, &queues)
-    });
-    let (produced, rows) = futures::join!(try_join_all(producers), collect(&times, arrivals));
-    produced?;
+    let (inserted, rows) = futures::join!(load.insert(database, || {}), collect(load.times(), arrivals));
+    inserted?;
     rows
 }
 
@@ -187,25 +157,6 @@ async fn collect(
         rows.push(Row { intended, latency });
     }
     Ok(rows)
-}
-
-/// Gives each row to a producer when its time has come. A thread, since a task's timers are as coarse as a millisecond.
-fn hand_out(times: &[Instant], queues: &[mpsc::UnboundedSender<usize>]) {
-    for (row, at) in times.iter().enumerate() {
-        thread::sleep(at.saturating_duration_since(Instant::now()));
-        if queues[row % queues.len()].send(row).is_err() {
-            return;
-        }
-    }
-}
-
-async fn produce(database: &Database, insert: &str, mut rows: mpsc::UnboundedReceiver<usize>) -> Result<(), Error> {
-    let client = open(database, |_| {}).await?;
-    let insert = client.prepare(insert).await?;
-    while let Some(row) = rows.recv().await {
-        client.execute(&insert, &[&row.to_string()]).await?;
-    }
-    Ok(())
 }
 
 /// A reactor that listens, with a channel for the load and one for bursts.

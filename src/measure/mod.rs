@@ -5,7 +5,7 @@
 //! - `probe`: one row after the other, from just before its INSERT until it arrives.
 //! - `enqueue`, `notify`, `poll`: the three ways, each a probe.
 //! - `floor`: the least that a dispatcher can take; `compare`: our way beside it and beside a bare NOTIFY.
-//! - `load`: rows that come whether or not those before them are through.
+//! - `open_loop`: rows that come whether or not those before them are through; `load`: their latencies.
 //! - `reactor`: a reactor to be measured; `goal`: a figure beside what it should be.
 //! - `inserts`: many rows at once, from many clients, with the bell and without.
 //! - `drain`: a backlog, emptied by a reactor and by the server alone.
@@ -26,6 +26,7 @@ mod latencies;
 mod load;
 mod median;
 mod notify;
+mod open_loop;
 mod pauses;
 mod poll;
 mod probe;
@@ -43,6 +44,7 @@ pub use inserts::{InsertLoad, InsertReport, Inserts, Variant};
 pub use latencies::Latencies;
 pub use load::{beside_bursts, under_load};
 pub use median::median;
+pub use open_loop::OpenLoop;
 pub use pauses::Pauses;
 pub use probe::Probe;
 pub use row_cost::{Batches, RowCost};
