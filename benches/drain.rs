@@ -1,36 +1,35 @@
 //! How fast one reactor empties a backlog, with a sender that does nothing: medians of interleaved rounds, beside a
 //! procedure in the server that writes the same and waits for the same flush.
 //!
-//! `cargo bench --bench drain` takes about half a minute; with `-- --quick`, or `DOORBELL_BENCH_QUICK=1` in the
-//! environment, a few seconds.
-//! `DOORBELL_BENCH_URL` measures on another server than an embedded one.
+//! `cargo bench --bench drain` takes about half a minute; with `-- --quick` a few seconds.
 
-use std::env;
+mod common;
+
 use std::error::Error;
 use std::num::NonZeroU32;
 
+use clap::Parser;
+use common::Options;
 use doorbell::Error as DoorbellError;
 use doorbell::embedded::Server;
 use doorbell::measure::{Drain, DrainRound, Goal, Scratch, median};
 
 const MAX_IN_FLIGHT: u32 = 2000;
 
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    options: Options,
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let quick = env::var_os("DOORBELL_BENCH_QUICK").is_some() || env::args().any(|arg| arg == "--quick");
-    let (jobs, rounds) = if quick { (5_000, 3) } else { (20_000, 5) };
-    let (server, url) = match env::var("DOORBELL_BENCH_URL") {
-        Ok(url) => (None, url),
-        Err(_) => {
-            let server = Server::builder().start()?;
-            let url = server.url("postgres");
-            (Some(server), url)
-        }
-    };
-    let scratch = Scratch::create(&url, &Scratch::new_name()).await?;
+    let Args { options } = Args::parse();
+    let (jobs, rounds) = if options.quick { (5_000, 3) } else { (20_000, 5) };
+    let site = options.site(Server::builder())?;
+    let scratch = Scratch::create(&site.url, &Scratch::new_name()).await?;
     let measured = measure(&scratch, NonZeroU32::try_from(jobs)?, rounds).await;
     scratch.remove().await?;
-    drop(server);
     print_medians(jobs, &measured?);
     Ok(())
 }

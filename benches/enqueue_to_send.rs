@@ -1,14 +1,16 @@
 //! From just before a plain INSERT until `Sender::send` is entered: idle reactor, durable server. Beside it, in the same
 //! run, a bare NOTIFY from INSERT to arrival, and a dispatcher that looks every 200 ms.
 //!
-//! `cargo bench --bench enqueue_to_send` takes about a minute; with `-- --quick`, or `DOORBELL_BENCH_QUICK=1` in the
-//! environment, a quarter of that.
-//! `DOORBELL_BENCH_URL` measures on another server than an embedded one.
+//! `cargo bench --bench enqueue_to_send` takes about a minute; with `-- --quick` a quarter of that. Criterion's own options
+//! are not taken: each of the three counts only beside the others.
 
-use std::env;
+mod common;
+
 use std::error::Error;
 use std::time::Duration;
 
+use clap::Parser;
+use common::Options;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, SamplingMode};
 use doorbell::Error as DoorbellError;
@@ -23,28 +25,27 @@ const POLL: Duration = Duration::from_millis(200);
 /// A row comes at any time between two of its looks.
 const POLL_PAUSES: Pauses = Pauses::between(Duration::from_millis(10), Duration::from_millis(210));
 
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    options: Options,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let (server, url) = match env::var("DOORBELL_BENCH_URL") {
-        Ok(url) => (None, url),
-        Err(_) => {
-            let server = Server::builder().start()?;
-            let url = server.url("postgres");
-            (Some(server), url)
-        }
-    };
+    let Args { options } = Args::parse();
+    let site = options.site(Server::builder())?;
     let runtime = Runtime::new()?;
-    let scratch = runtime.block_on(Scratch::create(&url, &Scratch::new_name()))?;
-    let measured = measure_all(&runtime, &scratch);
+    let scratch = runtime.block_on(Scratch::create(&site.url, &Scratch::new_name()))?;
+    let measured = measure_all(&runtime, &scratch, options.quick);
     runtime.block_on(scratch.remove())?;
-    drop(server);
     Ok(measured?)
 }
 
-fn measure_all(runtime: &Runtime, scratch: &Scratch) -> Result<(), DoorbellError> {
+fn measure_all(runtime: &Runtime, scratch: &Scratch, quick: bool) -> Result<(), DoorbellError> {
     let database = scratch.database();
-    let mut criterion = Criterion::default().configure_from_args();
+    let mut criterion = Criterion::default();
     let mut group = criterion.benchmark_group("insert_to_arrival");
-    configure(&mut group);
+    configure(&mut group, quick);
     let notify = measure(&mut group, "notify", runtime, Probe::notify(database), PAUSES)?;
     let send = measure(&mut group, "enqueue_to_send", runtime, Probe::enqueue(database), PAUSES)?;
     let poll = measure(
@@ -60,8 +61,7 @@ fn measure_all(runtime: &Runtime, scratch: &Scratch) -> Result<(), DoorbellError
     Ok(())
 }
 
-fn configure(group: &mut BenchmarkGroup<'_, WallTime>) {
-    let quick = env::var_os("DOORBELL_BENCH_QUICK").is_some() || env::args().any(|arg| arg == "--quick");
+fn configure(group: &mut BenchmarkGroup<'_, WallTime>, quick: bool) {
     let (samples, seconds) = if quick { (10, 2) } else { (50, 15) };
     group
         .sampling_mode(SamplingMode::Flat)

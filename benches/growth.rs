@@ -4,11 +4,14 @@
 //! `cargo bench --bench growth` writes 10 million rows twice and takes some 15 minutes and 12 GB; with `-- --quick` it
 //! writes a hundredth and takes half a minute. `-- sent future` measures these cases alone.
 
+mod common;
+
 use std::error::Error;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use common::Options;
 use doorbell::embedded::Server;
 use doorbell::measure::{Batches, Claims, Goal, Growth, Latencies, Pauses, Probe, RowCost, Scratch, Snapshot, median};
 use doorbell::{Database, Error as DoorbellError};
@@ -27,21 +30,12 @@ struct Args {
     #[arg(value_enum)]
     cases: Vec<Case>,
 
-    /// A hundredth of the rows, and fewer samples
-    #[arg(long)]
-    quick: bool,
-
     /// This share of the rows [default: 1]
     #[arg(long, env = "DOORBELL_BENCH_SCALE")]
     scale: Option<f64>,
 
-    /// Another server than an embedded one; `ids` needs a role that may CHECKPOINT
-    #[arg(long, env = "DOORBELL_BENCH_URL")]
-    url: Option<String>,
-
-    /// What cargo says to every benchmark
-    #[arg(long, hide = true)]
-    bench: bool,
+    #[command(flatten)]
+    options: Options,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -54,7 +48,7 @@ enum Case {
     Due,
     /// 1 million rows that went through since a snapshot was taken that is still open
     Snapshot,
-    /// 10 million sent rows with random ids beside as many with ids that grow
+    /// 10 million sent rows with random ids beside as many with ids that grow; takes a role that may CHECKPOINT
     Ids,
     /// 200,000 rows that are purged meanwhile
     Purge,
@@ -70,10 +64,10 @@ struct Plan {
 
 impl Args {
     fn plan(&self) -> Plan {
-        let (scale, samples) = if self.quick { (0.01, 15) } else { (1.0, 100) };
+        let (scale, samples) = if self.options.quick { (0.01, 15) } else { (1.0, 100) };
         Plan {
             scale: self.scale.unwrap_or(scale),
-            rounds: if self.quick { 3 } else { 5 },
+            rounds: if self.options.quick { 3 } else { 5 },
             samples,
         }
     }
@@ -88,14 +82,7 @@ impl Plan {
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let args = Args::parse();
-    let (server, url) = match &args.url {
-        Some(url) => (None, url.clone()),
-        None => {
-            let server = Server::builder().setting("max_wal_size", "4GB").start()?;
-            let url = server.url("postgres");
-            (Some(server), url)
-        }
-    };
+    let site = args.options.site(Server::builder().setting("max_wal_size", "4GB"))?;
     let plan = args.plan();
     let all = Case::value_variants();
     let cases = if args.cases.is_empty() { all } else { &args.cases };
@@ -103,15 +90,14 @@ async fn main() -> Result<(), Failure> {
     println!("times in µs; ratios are medians of {} rounds", plan.rounds);
     for &case in cases {
         let (empty, grown) = (
-            Scratch::create(&url, &Scratch::new_name()).await?,
-            Scratch::create(&url, &Scratch::new_name()).await?,
+            Scratch::create(&site.url, &Scratch::new_name()).await?,
+            Scratch::create(&site.url, &Scratch::new_name()).await?,
         );
         let measured = measure(case, &plan, empty.database(), grown.database()).await;
         empty.remove().await?;
         grown.remove().await?;
         goals.extend(measured?);
     }
-    drop(server);
     goals.iter().for_each(|goal| println!("{goal}"));
     Ok(())
 }

@@ -1,33 +1,32 @@
 //! From just before an INSERT until the sender is entered, over a bare NOTIFY and over the floor (a notification and one
 //! claim), all three by turns: spaced, and back to back. Three rounds, of which the median ratios count.
 //!
-//! `cargo bench --bench latency` takes about two minutes; with `-- --quick`, or `DOORBELL_BENCH_QUICK=1` in the
-//! environment, some seconds. `DOORBELL_BENCH_URL` measures on another server than an embedded one.
+//! `cargo bench --bench latency` takes about two minutes; with `-- --quick` some seconds.
 
-use std::env;
+mod common;
+
 use std::error::Error;
 use std::time::Duration;
 
+use clap::Parser;
+use common::Options;
 use doorbell::embedded::Server;
 use doorbell::measure::{Comparison, Goal, Pauses, Scratch, compare, median};
-use tokio::runtime::Runtime;
 
 const SPACED: Pauses = Pauses::between(Duration::from_millis(5), Duration::from_millis(20));
 const BACK_TO_BACK: Pauses = Pauses::between(Duration::ZERO, Duration::ZERO);
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let quick = env::var_os("DOORBELL_BENCH_QUICK").is_some() || env::args().any(|arg| arg == "--quick");
-    let (server, url) = match env::var("DOORBELL_BENCH_URL") {
-        Ok(url) => (None, url),
-        Err(_) => {
-            let server = Server::builder().start()?;
-            let url = server.url("postgres");
-            (Some(server), url)
-        }
-    };
-    let measured = Runtime::new()?.block_on(measure(&url, quick));
-    drop(server);
-    Ok(measured?)
+#[derive(Parser)]
+struct Args {
+    #[command(flatten)]
+    options: Options,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let Args { options } = Args::parse();
+    let site = options.site(Server::builder())?;
+    Ok(measure(&site.url, options.quick).await?)
 }
 
 async fn measure(url: &str, quick: bool) -> Result<(), doorbell::Error> {

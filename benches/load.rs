@@ -2,65 +2,57 @@
 //! random times, 10 to 5,000 a second, whether or not those before them are through; and alerts beside bursts of 10,000
 //! rows on another channel.
 //!
-//! `-- 1000` measures that rate alone.
-//!
-//! `cargo bench --bench load` takes about four minutes; with `-- --quick`, or `DOORBELL_BENCH_QUICK=1` in the environment,
-//! half a minute. `DOORBELL_BENCH_URL` measures on another server than an embedded one.
+//! `cargo bench --bench load` takes about four minutes; with `-- --quick` half a minute. `-- 1000` measures that rate alone.
 
-use std::env;
+mod common;
+
 use std::error::Error;
 use std::time::Duration;
 
+use clap::Parser;
+use common::Options;
 use doorbell::Database;
 use doorbell::embedded::Server;
 use doorbell::measure::{Goal, Latencies, Pauses, Probe, Scratch, beside_bursts, under_load};
-use tokio::runtime::Runtime;
 
 /// Rows a second, and how many times the idle p50 the p99 may be.
 const RATES: [(f64, Option<f64>); 4] = [(10.0, None), (100.0, None), (1_000.0, Some(5.0)), (5_000.0, Some(10.0))];
 const SENDERS: [Duration; 2] = [Duration::ZERO, Duration::from_millis(10)];
 const BURST: u32 = 10_000;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let quick = env::var_os("DOORBELL_BENCH_QUICK").is_some() || env::args().any(|arg| arg == "--quick");
-    let (server, url) = match env::var("DOORBELL_BENCH_URL") {
-        Ok(url) => (None, url),
-        Err(_) => {
-            let server = Server::builder().start()?;
-            let url = server.url("postgres");
-            (Some(server), url)
-        }
-    };
-    Runtime::new()?.block_on(async {
-        let scratch = Scratch::create(&url, &Scratch::new_name()).await?;
-        let measured = measure(scratch.database(), quick).await;
-        scratch.remove().await?;
-        measured
-    })?;
-    drop(server);
+#[derive(Parser)]
+struct Args {
+    /// Rows a second: these of the four rates alone, and no bursts
+    rates: Vec<f64>,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let site = args.options.site(Server::builder())?;
+    let scratch = Scratch::create(&site.url, &Scratch::new_name()).await?;
+    let measured = measure(scratch.database(), &args).await;
+    scratch.remove().await?;
+    measured?.iter().for_each(|goal| println!("{goal}"));
     Ok(())
 }
 
-async fn measure(database: &Database, quick: bool) -> Result<(), doorbell::Error> {
-    let (samples, lasts, bursts) = match quick {
+async fn measure(database: &Database, args: &Args) -> Result<Vec<Goal>, doorbell::Error> {
+    let (samples, lasts, bursts) = match args.options.quick {
         true => (50, Duration::from_secs(1), 1),
         false => (500, Duration::from_secs(20), 5),
     };
     println!("from the intended time of the INSERT to the sender, in µs  p50      p99    p99.9");
     let idle = idle(database, samples).await?;
-    let idle_p50 = idle.p50_us().max(1) as f64;
-    let line = |what: &str, latencies: &Latencies| {
-        let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|share| latencies.quantile_us(share));
-        println!("{what:<50} {p50:>8} {p99:>8} {p999:>8}");
-    };
     line("one row at a time", &idle);
+    let idle_p50 = idle.p50_us().max(1) as f64;
+    let chosen = |rate: &f64| args.rates.is_empty() || args.rates.contains(rate);
     let mut goals = vec![];
-    let wanted: Vec<f64> = env::args().filter_map(|arg| arg.parse().ok()).collect();
-    let rates = RATES
-        .into_iter()
-        .filter(|(rate, _)| wanted.is_empty() || wanted.contains(rate));
     for takes in SENDERS {
-        for (rate, bound) in rates.clone() {
+        for (rate, bound) in RATES.into_iter().filter(|(rate, _)| chosen(rate)) {
             let latencies = under_load(database, rate, lasts, takes).await?;
             let what = match takes.is_zero() {
                 true => format!("{rate} rows/s, no-op sender"),
@@ -71,10 +63,14 @@ async fn measure(database: &Database, quick: bool) -> Result<(), doorbell::Error
             goals.extend(bound.map(|bound| Goal::at_most(format!("{what}: p99 / idle p50"), of_idle, bound)));
         }
     }
-    if !wanted.is_empty() {
-        goals.iter().for_each(|goal| println!("{goal}"));
-        return Ok(());
+    if args.rates.is_empty() {
+        goals.push(alerts(database, bursts).await?);
     }
+    Ok(goals)
+}
+
+/// Alerts beside bursts on another channel.
+async fn alerts(database: &Database, bursts: u32) -> Result<Goal, doorbell::Error> {
     let (alone, beside) = beside_bursts(database, 100.0, bursts, BURST).await?;
     line("100 alerts/s, between the bursts", &alone);
     line(
@@ -82,13 +78,16 @@ async fn measure(database: &Database, quick: bool) -> Result<(), doorbell::Error
         &beside,
     );
     let ratio = beside.quantile_us(0.99) as f64 / alone.quantile_us(0.99).max(1) as f64;
-    goals.push(Goal::at_most(
+    Ok(Goal::at_most(
         "alerts beside a burst of 10,000: p99 / without",
         ratio,
         3.0,
-    ));
-    goals.iter().for_each(|goal| println!("{goal}"));
-    Ok(())
+    ))
+}
+
+fn line(what: &str, latencies: &Latencies) {
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|share| latencies.quantile_us(share));
+    println!("{what:<50} {p50:>8} {p99:>8} {p999:>8}");
 }
 
 async fn idle(database: &Database, samples: u32) -> Result<Latencies, doorbell::Error> {
