@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_postgres::{Client as PgClient, Statement};
 
-use super::probe::{Receiver, open};
-use super::reactor::listening;
+use super::probe::{Arrival, open};
+use super::reactor::Running;
+use super::senders::Gong;
 use crate::connect::Database;
 use crate::store::Store;
-use crate::{ChannelConfig, Error, Notification, Reactor, Receipt, SendError, Sender};
+use crate::{ChannelConfig, Error, Reactor};
 
 const LIMIT: &str = include_str!("limit.sql");
 /// How many rows the limit takes at once.
@@ -27,16 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at whether the last rows are settled.
 const PACE: Duration = Duration::from_millis(1);
 
-/// Delivers nothing, and says so.
-struct Counter(mpsc::UnboundedSender<()>);
-
-impl Sender for Counter {
-    async fn send(&self, _: &Notification) -> Result<Receipt, SendError> {
-        self.0.send(())?;
-        Ok(Receipt::none())
-    }
-}
-
 /// A table full of due rows, and a reactor of this process that listens and is asleep until it is to empty it.
 pub struct Drain {
     database: Database,
@@ -44,8 +35,8 @@ pub struct Drain {
     client: PgClient,
     fill: Statement,
     unfinished: Statement,
-    sends: mpsc::UnboundedReceiver<()>,
-    _reactor: Receiver,
+    sends: mpsc::UnboundedReceiver<Arrival>,
+    _reactor: Running,
 }
 
 /// How fast one backlog was emptied, in rows a second.
@@ -78,15 +69,15 @@ impl Drain {
         client.batch_execute(&render(LIMIT)).await?;
         // Nobody is to be told of the rows before all of them are there.
         client.batch_execute("SET doorbell.notify = 'off'").await?;
-        let (counter, sends) = mpsc::unbounded_channel();
+        let (gong, sends) = Gong::taking(Duration::ZERO);
         let channel = ChannelConfig::default().max_in_flight(max_in_flight);
         let reactor = Reactor::builder(database.clone())
-            .channel("bench", Counter(counter), channel)
+            .channel("bench", gong, channel)
             .scan_interval(SCAN_INTERVAL);
         Ok(Drain {
             fill: client.prepare(&render(FILL)).await?,
             unfinished: client.prepare(&render(UNFINISHED)).await?,
-            _reactor: listening(reactor).await?,
+            _reactor: Running::start(reactor).await?,
             database: database.clone(),
             jobs,
             client,

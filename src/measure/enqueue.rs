@@ -1,13 +1,12 @@
 //! Our way: a plain INSERT into the queue, until a sender is entered.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::sync::mpsc;
-
-use super::probe::{Arrival, Probe};
-use super::reactor::listening;
+use super::probe::{Probe, Receiver};
+use super::reactor::Running;
+use super::senders::Gong;
 use crate::connect::Database;
-use crate::{ChannelConfig, Error, Notification, Reactor, Receipt, SendError, Sender};
+use crate::{ChannelConfig, Error, Reactor};
 
 const INSERT: &str = r#"INSERT INTO :"schema".notification_jobs (channel, recipient) VALUES ('bench', $1)"#;
 /// Of the newest row: the queue may hold others that are not ours, and the ids of its own making grow.
@@ -18,30 +17,19 @@ const UNFINISHED: &str = r#"
 /// Far enough away that the bell alone wakes the reactor.
 const SCAN_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Says when it is entered, and delivers nothing.
-struct Gong(mpsc::UnboundedSender<Arrival>);
-
-impl Sender for Gong {
-    async fn send(&self, notification: &Notification) -> Result<Receipt, SendError> {
-        let entered = Instant::now();
-        self.0.send((notification.recipient().to_owned(), entered))?;
-        Ok(Receipt::none())
-    }
-}
-
 impl Probe {
-    /// From just before an INSERT into `notification_jobs` until [`Sender::send`] is entered, by a reactor of this
+    /// From just before an INSERT into `notification_jobs` until [`Sender::send`](crate::Sender::send) is entered, by a reactor of this
     /// process that listens.
     ///
     /// # Errors
     ///
     /// The server's, or [`Error::is_connection`]: the reactor cannot listen.
     pub async fn enqueue(database: &Database) -> Result<Self, Error> {
-        let (gong, arrivals) = mpsc::unbounded_channel();
+        let (gong, arrivals) = Gong::taking(Duration::ZERO);
         let reactor = Reactor::builder(database.clone())
-            .channel("bench", Gong(gong), ChannelConfig::default())
+            .channel("bench", gong, ChannelConfig::default())
             .scan_interval(SCAN_INTERVAL);
-        let receiver = listening(reactor).await?;
+        let receiver = Receiver::Reactor(Running::start(reactor).await?);
         let render = |sql| database.schema().render(sql);
         Probe::new(database, &render(INSERT), Some(&render(UNFINISHED)), arrivals, receiver).await
     }

@@ -8,10 +8,11 @@ use tokio::sync::mpsc;
 
 use super::latencies::Latencies;
 use super::open_loop::OpenLoop;
-use super::probe::{Receiver, open};
-use super::reactor::listening;
+use super::probe::{Arrival, open};
+use super::reactor::Running;
+use super::senders::{Gong, Work};
 use crate::connect::Database;
-use crate::{ChannelConfig, Error, Notification, Reactor, Receipt, SendError, Sender};
+use crate::{ChannelConfig, Error, Reactor};
 
 /// How many sends may run at once: more than any load here needs.
 const SLOTS: u32 = 1000;
@@ -24,33 +25,6 @@ const BURST: &str = r#"INSERT INTO :"schema".notification_jobs (channel, recipie
 const CLEAR: &str = r#"TRUNCATE :"schema".notification_jobs"#;
 const UNFINISHED: &str =
     r#"SELECT EXISTS (SELECT FROM :"schema".notification_jobs WHERE channel = 'burst' AND status = 'pending')"#;
-
-/// Says which row has come and when, and takes its time over it.
-#[derive(Clone)]
-struct Clerk {
-    entered: mpsc::UnboundedSender<(usize, Instant)>,
-    takes: Duration,
-}
-
-impl Sender for Clerk {
-    async fn send(&self, notification: &Notification) -> Result<Receipt, SendError> {
-        let entered = Instant::now();
-        let row = notification.recipient().parse().map_err(SendError::permanent)?;
-        self.entered.send((row, entered))?;
-        if !self.takes.is_zero() {
-            tokio::time::sleep(self.takes).await;
-        }
-        Ok(Receipt::none())
-    }
-}
-
-struct Nothing;
-
-impl Sender for Nothing {
-    async fn send(&self, _: &Notification) -> Result<Receipt, SendError> {
-        Ok(Receipt::none())
-    }
-}
 
 /// Latencies of rows that come at random times, `rate` a second on average (a Poisson process), for so long, to a sender
 /// that takes so long.
@@ -68,9 +42,8 @@ pub async fn under_load(
         .await?
         .batch_execute(&database.schema().render(CLEAR))
         .await?;
-    let (entered, arrivals) = mpsc::unbounded_channel();
-    let takes = sender_takes;
-    let _reactor = start(database, Clerk { entered, takes }).await?;
+    let (gong, arrivals) = Gong::taking(sender_takes);
+    let _reactor = start(database, gong).await?;
     let rows = insert_and_collect(database, &OpenLoop::poisson(rate, lasts), arrivals).await?;
     Ok(rows.iter().map(|row| row.latency).collect())
 }
@@ -87,9 +60,8 @@ pub async fn beside_bursts(
     bursts: u32,
     rows: u32,
 ) -> Result<(Latencies, Latencies), Error> {
-    let (entered, arrivals) = mpsc::unbounded_channel();
-    let takes = Duration::ZERO;
-    let _reactor = start(database, Clerk { entered, takes }).await?;
+    let (gong, arrivals) = Gong::taking(Duration::ZERO);
+    let _reactor = start(database, gong).await?;
     let alerts = OpenLoop::poisson(rate, BETWEEN_BURSTS * (bursts + 1) + Duration::from_secs(1));
     let (alerts, bursts) = futures::join!(
         insert_and_collect(database, &alerts, arrivals),
@@ -130,17 +102,14 @@ struct Row {
 async fn insert_and_collect(
     database: &Database,
     load: &OpenLoop,
-    arrivals: mpsc::UnboundedReceiver<(usize, Instant)>,
+    arrivals: mpsc::UnboundedReceiver<Arrival>,
 ) -> Result<Vec<Row>, Error> {
     let (inserted, rows) = futures::join!(load.insert(database, || {}), collect(load.times(), arrivals));
     inserted?;
     rows
 }
 
-async fn collect(
-    times: &[Instant],
-    mut arrivals: mpsc::UnboundedReceiver<(usize, Instant)>,
-) -> Result<Vec<Row>, Error> {
+async fn collect(times: &[Instant], mut arrivals: mpsc::UnboundedReceiver<Arrival>) -> Result<Vec<Row>, Error> {
     let last = times.last().map_or_else(Instant::now, |at| *at + PATIENCE);
     let mut rows = Vec::with_capacity(times.len());
     while rows.len() < times.len() {
@@ -151,20 +120,25 @@ async fn collect(
                 times.len() - rows.len()
             ))
         };
-        let (row, entered) = arrival.map_err(|_| late())?.ok_or_else(late)?;
-        let intended = times[row];
+        let (recipient, entered) = arrival.map_err(|_| late())?.ok_or_else(late)?;
+        let row = recipient.parse::<usize>().ok();
+        let intended = *row.and_then(|row| times.get(row)).ok_or_else(|| stray(&recipient))?;
         let latency = entered.saturating_duration_since(intended);
         rows.push(Row { intended, latency });
     }
     Ok(rows)
 }
 
+fn stray(recipient: &str) -> Error {
+    Error::input(format!("a row of somebody else came, for {recipient:?}"))
+}
+
 /// A reactor that listens, with a channel for the load and one for bursts.
-async fn start(database: &Database, clerk: Clerk) -> Result<Receiver, Error> {
+async fn start(database: &Database, gong: Gong) -> Result<Running, Error> {
     let config = ChannelConfig::default().max_in_flight(SLOTS);
     let reactor = Reactor::builder(database.clone())
-        .channel("load", clerk, config.clone())
-        .channel("burst", Nothing, config)
+        .channel("load", gong, config.clone())
+        .channel("burst", Work::AtOnce, config)
         .scan_interval(Duration::from_secs(3600));
-    listening(reactor).await
+    Running::start(reactor).await
 }

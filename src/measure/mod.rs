@@ -6,7 +6,7 @@
 //! - `enqueue`, `notify`, `poll`: the three ways, each a probe.
 //! - `floor`: the least that a dispatcher can take; `compare`: our way beside it and beside a bare NOTIFY.
 //! - `open_loop`: rows that come whether or not those before them are through; `load`: their latencies.
-//! - `reactor`: a reactor to be measured; `goal`: a figure beside what it should be.
+//! - `reactor`: a reactor to be measured; `senders`: what it sends with; `goal`: a figure beside what it should be.
 //! - `inserts`: many rows at once, from many clients, with the bell and without.
 //! - `drain`: a backlog, emptied by a reactor and by the server alone.
 //! - `turns`: who comes first in which round.
@@ -33,6 +33,7 @@ mod probe;
 mod reactor;
 mod row_cost;
 mod scratch;
+mod senders;
 mod turns;
 
 pub use claims::Claims;

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client as PgClient, Notification as Notify, Statement};
 
+use super::reactor::Running;
 use crate::Error;
 use crate::connect::Database;
 
@@ -35,6 +36,7 @@ pub struct Probe {
 /// What makes the arrivals; ends with the probe.
 pub(super) enum Receiver {
     Task(JoinHandle<()>),
+    Reactor(#[expect(dead_code, reason = "a reactor runs as long as this lasts")] Running),
     Session(#[expect(dead_code, reason = "a session lasts as long as its client")] PgClient),
 }
 

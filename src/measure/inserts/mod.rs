@@ -6,13 +6,11 @@
 //! - `variant`: what is compared.
 //! - `stage`: the tables, and one cell on them.
 //! - `ears`: the session that listens, and counts what rang.
-//! - `company`: the reactors that run meanwhile.
 //! - `producers`: the clients that insert.
 //! - `bulk`: what the triggers take of one large INSERT.
 //! - `report`: medians and ratios.
 
 mod bulk;
-mod company;
 mod ears;
 mod producers;
 mod report;

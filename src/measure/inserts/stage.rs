@@ -1,17 +1,20 @@
 //! The tables, and one cell on them.
 
+use std::time::Duration;
+
 use tokio_postgres::Client as PgClient;
 use tokio_postgres::error::SqlState;
 
-use super::company::Company;
 use super::ears::Ears;
 use super::producers::Producers;
 use super::variant::{CHANNEL, Variant};
 use super::{Cell, InsertLoad, bulk};
-use crate::Error;
 use crate::connect::Database;
 use crate::measure::probe::open;
+use crate::measure::reactor::Running;
+use crate::measure::senders::Work;
 use crate::store::{Bell, Store};
+use crate::{ChannelConfig, Error, Reactor};
 
 const NOTIFY_TOPIC: &str = "doorbell_bench_inserts";
 /// The same columns, defaults, checks and indexes as the queue itself. No autovacuum anywhere: it comes once a minute
@@ -34,6 +37,9 @@ const SETUP: &str = r#"
 const COMMIT_DELAY: &str = "SELECT pg_catalog.current_setting('commit_delay')::int";
 const CLEAR: &str =
     r#"TRUNCATE :"schema".silent, :"schema".triggered, :"schema".notifying, :"schema".notification_jobs"#;
+
+/// Longer than any measurement.
+const NEVER: Duration = Duration::from_secs(86_400);
 
 pub(super) struct Stage {
     database: Database,
@@ -62,11 +68,13 @@ impl Stage {
         self.hang_bell(variant.has_bell()).await?;
         let ears = self.listen(variant).await?;
         let producers = Producers::connect(&self.database, &self.insert(variant), load.clients).await?;
-        let company = Company::start(&self.database, variant.reactors(), variant.scan_interval()).await?;
+        let reactors = self.start_reactors(variant).await?;
         let inserted = producers.insert(load.window).await?;
         // Before the reactors end, since the last thing that they do is to ring.
         let rang = ears.heard().await?;
-        company.leave().await?;
+        for reactor in reactors {
+            reactor.stop().await?;
+        }
         Ok(Cell {
             rate: inserted.in_window as f64 / load.window.as_secs_f64(),
             rang_share: rang as f64 / inserted.in_all as f64,
@@ -104,6 +112,20 @@ impl Stage {
         }
     }
 
+    /// Returns when all of them listen.
+    async fn start_reactors(&self, variant: Variant) -> Result<Vec<Running>, Error> {
+        let mut reactors = Vec::new();
+        for &(channel, work) in variant.reactors() {
+            let config = ChannelConfig::default().max_in_flight(slots(work)).timeout(NEVER);
+            let reactor = Reactor::builder(self.database.clone())
+                .channel(channel, work, config)
+                .scan_interval(variant.scan_interval())
+                .shutdown_grace(Duration::ZERO);
+            reactors.push(Running::start(reactor).await?);
+        }
+        Ok(reactors)
+    }
+
     fn insert(&self, variant: Variant) -> String {
         let table = variant.table();
         self.database.schema().render(&format!(
@@ -114,5 +136,13 @@ impl Stage {
 
     async fn execute(&self, sql: &str) -> Result<(), Error> {
         Ok(self.hand.batch_execute(&self.database.schema().render(sql)).await?)
+    }
+}
+
+/// So many that a reactor which sends at once is never without a free one, or so few that the other never has one.
+fn slots(work: Work) -> u32 {
+    match work {
+        Work::AtOnce => 1000,
+        Work::Never => 1,
     }
 }

@@ -3,6 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::measure::senders::Work;
+
 /// What happens at an insert, and who listens meanwhile. As a number, its place in [`Variant::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
@@ -121,15 +123,6 @@ impl FromStr for Variant {
         let named = Variant::ALL.into_iter().find(|variant| variant.name() == name);
         named.ok_or_else(|| format!("not one of {}", Variant::ALL.map(Variant::name).join(", ")))
     }
-}
-
-/// What a sender does with a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    /// Sends it at once, as many at a time as come.
-    AtOnce,
-    /// Is never done with it, and takes no second one.
-    Never,
 }
 
 #[cfg(test)]
