@@ -24,7 +24,7 @@ use tokio_postgres::Client as PgClient;
 
 pub use self::builder::DatabaseBuilder;
 use self::connector::Connector;
-pub(crate) use self::connector::Direct;
+pub(crate) use self::connector::{Direct, Messages};
 use self::parameters::Environment;
 use crate::Error;
 use crate::schema::Schema;

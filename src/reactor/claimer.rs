@@ -132,7 +132,7 @@ impl Claimer {
         let lookout = view.session.map(|session| session.lookout());
         let store = &self.shared.store;
         let due = store
-            .next_due(lookout, &names, self.shared.instance, view.reach)
+            .next_due(lookout, &names, self.shared.instance.id(), view.reach)
             .await?;
         Ok(match due {
             None => Next::Never,
@@ -186,7 +186,7 @@ impl Claimer {
         // On `hold` a claim waits for its flush, and would keep the listening session from hearing the next ring.
         let session = view.session.filter(|_| !hold);
         let lookout = session.map(|session| session.lookout());
-        let (instance, lease) = (self.shared.instance, self.shared.lease);
+        let (instance, lease) = (self.shared.instance.id(), self.shared.lease);
         let claim = self
             .shared
             .store
@@ -211,7 +211,7 @@ impl Claimer {
             let held = Held {
                 id: claimed.id,
                 claim: claimed.claim,
-                claimed_by: self.shared.instance,
+                claimed_by: claimed.claimed_by,
                 attempt: claimed.attempt,
             };
             let Some(cut) = self.shared.leases.take(held, claimed_at) else {

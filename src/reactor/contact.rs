@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use crate::reactor::Reactor;
+use crate::reactor::state::Shared;
 use crate::retry::{RetryPolicy, random};
 use crate::store::{Bell, Entry, Store};
 use crate::{Error, Migrator};
 
 impl Reactor {
     /// Waits until the server can be reached, checks the schema, and lists this reactor.
-    pub(super) async fn first_contact(&self, store: &Store, entry: &Entry) -> Result<Bell, Error> {
+    pub(super) async fn first_contact(&self, shared: &Shared, entry: &Entry) -> Result<Bell, Error> {
         let pauses = RetryPolicy::exponential(Duration::from_millis(100), Duration::from_millis(1300)).jitter(0.5);
         let mut failures = 0;
         loop {
-            let error = match self.try_contact(store, entry).await {
+            let error = match self.try_contact(shared, entry).await {
                 Ok(bell) => return Ok(bell),
                 Err(error) if may_pass(&error) => error,
                 Err(error) => return Err(error),
@@ -26,10 +27,10 @@ impl Reactor {
         }
     }
 
-    async fn try_contact(&self, store: &Store, entry: &Entry) -> Result<Bell, Error> {
-        self.prepare(store).await?;
-        let bell = store.bell().await?;
-        store.register(entry).await?;
+    async fn try_contact(&self, shared: &Shared, entry: &Entry) -> Result<Bell, Error> {
+        self.prepare(&shared.store).await?;
+        let bell = shared.store.bell().await?;
+        shared.store.register(shared.instance.id(), entry).await?;
         Ok(bell)
     }
 

@@ -237,7 +237,7 @@ impl Dispatcher {
         match self
             .shared
             .store
-            .release_unknown(&names, self.shared.instance, &known)
+            .release_unknown(&names, self.shared.instance.id(), &known)
             .await
         {
             Ok(released) => {

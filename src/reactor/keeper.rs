@@ -1,5 +1,4 @@
-//! What must go on whatever the dispatcher does: leases are renewed, the reactor's entry stays fresh, and channels that
-//! nobody serves are named.
+//! What must go on whatever the dispatcher does: leases are renewed, and channels that nobody serves are named.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,26 +6,23 @@ use std::time::{Duration, Instant};
 
 use crate::reactor::lease::renewal_pace;
 use crate::reactor::state::{Shared, count};
-use crate::store::Entry;
 
-/// How often the entry is written again, and how often unserved channels are looked for.
-const SEEN_INTERVAL: Duration = Duration::from_secs(10);
+/// How often unserved channels are looked for.
 const UNSERVED_INTERVAL: Duration = Duration::from_secs(30);
 
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
-    entry: Entry,
 }
 
 impl Keeper {
-    pub(crate) fn new(shared: Arc<Shared>, entry: Entry) -> Self {
-        Keeper { shared, entry }
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Keeper { shared }
     }
 
-    /// Goes on for as long as it is polled. Side by side: a list of reactors that somebody keeps locked must not cost a
-    /// running send its lease.
+    /// Goes on for as long as it is polled. Side by side: a question that takes long must not cost a running send its
+    /// lease.
     pub(crate) async fn run(self) {
-        futures::join!(self.renew_leases(), self.stay_listed(), self.name_unserved());
+        futures::join!(self.renew_leases(), self.name_unserved());
     }
 
     /// Only renews leases, for a reactor that is not listed.
@@ -55,15 +51,6 @@ impl Keeper {
                 count(&self.shared.counts.lost, lost.len());
             }
             Err(error) => tracing::warn!(error = %error.chain(), leases = asked.len(), "leases could not be renewed"),
-        }
-    }
-
-    async fn stay_listed(&self) {
-        loop {
-            tokio::time::sleep(SEEN_INTERVAL.min(self.shared.lease)).await;
-            if let Err(error) = self.shared.store.register(&self.entry).await {
-                tracing::debug!(error = %error.chain(), "the reactor's entry could not be written");
-            }
         }
     }
 

@@ -16,6 +16,8 @@ use tokio_postgres::types::{ToSql, Type};
 
 use crate::Error;
 use crate::connect::Database;
+use crate::reactor::instance::Instance;
+use crate::reactor::state::Shared;
 use crate::reactor::wake::{Reasons, Wake};
 use crate::store::{Bell, Lookout};
 
@@ -117,18 +119,20 @@ impl Session {
 pub(crate) struct Listener {
     database: Database,
     bell: Bell,
+    instance: Arc<Instance>,
     wake: Arc<Wake>,
     link: watch::Sender<Link>,
 }
 
 impl Listener {
-    pub(crate) fn new(database: Database, bell: Bell, wake: Arc<Wake>) -> (Self, watch::Receiver<Link>) {
+    pub(crate) fn new(database: Database, bell: Bell, shared: &Shared) -> (Self, watch::Receiver<Link>) {
         let (link, links) = watch::channel(Link::Connecting);
         (
             Listener {
                 database,
                 bell,
-                wake,
+                instance: Arc::clone(&shared.instance),
+                wake: Arc::clone(&shared.wake),
                 link,
             },
             links,
@@ -183,7 +187,7 @@ impl Listener {
         Error::connection("the server closed the listening session")
     }
 
-    /// Listens, says so, and then probes the session until it fails.
+    /// Listens, says so, takes the instance's lock, and then probes the session until it fails.
     async fn attend(&self, session: &Arc<Session>, pauses: &mut ExponentialBackoff) -> Error {
         if let Err(error) = within(session.lookout.client().batch_execute(&listen_sql(&self.bell.topic))).await {
             return error;
@@ -191,7 +195,12 @@ impl Listener {
         pauses.reset();
         tracing::info!("listening");
         self.publish(Link::Listening(Arc::clone(session)));
+        let mut hold = None;
         loop {
+            if hold.is_none() {
+                // Without it the bell is heard all the same; asked for again after the next probe.
+                hold = self.instance.hold(session.lookout.client()).await.ok();
+            }
             tokio::time::sleep(PROBE_INTERVAL).await;
             if let Err(error) = self.probe(session).await {
                 return error;

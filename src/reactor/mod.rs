@@ -9,16 +9,19 @@
 //! - `send`: one send, from claimed row to outcome.
 //! - `settler`: writes outcomes in batches.
 //! - `lease`, `keeper`: what is claimed, and that it stays so while it is sent.
+//! - `instance`, `rescue`: how others know that it lives, and what it does for those that have died.
 
 mod bell;
 mod builder;
 mod claimer;
 mod contact;
 mod dispatcher;
+mod instance;
 mod keeper;
 mod lease;
 pub(crate) mod listener;
 pub(crate) mod reach;
+mod rescue;
 mod send;
 mod settler;
 mod state;
@@ -36,15 +39,16 @@ use tokio::sync::{mpsc, watch};
 use crate::Error;
 use crate::config::ReactorConfig;
 use crate::connect::Database;
-use crate::retry::random;
 use crate::store::{Entry, Store};
 
 pub use builder::ReactorBuilder;
 use claimer::Claimer;
 use dispatcher::Dispatcher;
+use instance::Anchor;
 use keeper::Keeper;
 use listener::{Link, Listener};
 use reach::Rearguard;
+use rescue::Rescuer;
 use settler::{QUEUE, Settle, Settler};
 use state::{Channel, Shared};
 use stop::{Parts, Sends};
@@ -127,17 +131,19 @@ impl Reactor {
     pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let mut shutdown = pin!(shutdown);
         let shared = self.shared();
-        let entry = self.entry(&shared);
+        let entry = self.entry();
         let bell = tokio::select! {
             () = &mut shutdown => return Ok(()),
-            bell = self.first_contact(&shared.store, &entry) => bell?,
+            bell = self.first_contact(&shared, &entry) => bell?,
         };
         let (settler, give_up, outcomes) = start_settler(&shared);
-        let (listener, links) = Listener::new(self.database.clone(), bell, Arc::clone(&shared.wake));
+        let (listener, links) = Listener::new(self.database.clone(), bell, &shared);
         let dispatcher = Dispatcher::new(Arc::clone(&shared), outcomes.clone(), self.config.scan_interval);
         let mut parts = Parts {
             _listener: Task::spawn(listener.run()),
-            _keeper: Task::spawn(Keeper::new(Arc::clone(&shared), entry).run()),
+            _anchor: Task::spawn(Anchor::new(self.database.clone(), Arc::clone(&shared.instance)).run()),
+            _keeper: Task::spawn(Keeper::new(Arc::clone(&shared)).run()),
+            _rescuer: Task::spawn(Rescuer::new(Arc::clone(&shared), entry).run()),
             _rearguard: Task::spawn(Rearguard(Arc::clone(&shared)).run()),
             dispatcher: Task::spawn(dispatcher.run(links.clone())),
             settler,
@@ -166,7 +172,7 @@ impl Reactor {
         self.prepare(&shared.store).await?;
         let (settler, give_up, outcomes) = start_settler(&shared);
         let claimer = Claimer::new(Arc::clone(&shared), outcomes);
-        let _keeper = Task::spawn(Keeper::new(Arc::clone(&shared), self.entry(&shared)).renew_only());
+        let _keeper = Task::spawn(Keeper::new(Arc::clone(&shared)).renew_only());
         let _sends = Sends(Arc::clone(&shared));
         let drained = Task::spawn(claimer.drain(limit)).join().await;
         shared.all_slots_free().await;
@@ -204,10 +210,8 @@ impl Reactor {
         ))
     }
 
-    fn entry(&self, shared: &Shared) -> Entry {
+    fn entry(&self) -> Entry {
         Entry {
-            id: shared.instance,
-            lock_key: (random() * 9e15) as i64,
             host: host(),
             channels: self.channels.iter().map(|channel| channel.name.to_string()).collect(),
             lease: self.config.lease,

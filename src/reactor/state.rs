@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use uuid::Uuid;
 
 use crate::config::ChannelConfig;
+use crate::reactor::instance::Instance;
 use crate::reactor::lease::Leases;
 use crate::reactor::reach::Beyond;
 use crate::reactor::wake::{Reasons, Wake};
@@ -25,8 +25,7 @@ pub(crate) struct Channel {
 /// The shared part of one run.
 pub(crate) struct Shared {
     pub(crate) store: Store,
-    /// This run's id: what its claims bear in `claimed_by`.
-    pub(crate) instance: Uuid,
+    pub(crate) instance: Arc<Instance>,
     pub(crate) lease: Duration,
     pub(crate) channels: Vec<Channel>,
     /// Slots taken, a place for each channel.
@@ -48,7 +47,7 @@ impl Shared {
     pub(crate) fn new(store: Store, channels: Vec<Channel>, lease: Duration) -> Self {
         Shared {
             store,
-            instance: Uuid::now_v7(),
+            instance: Arc::new(Instance::new()),
             lease,
             taken: channels.iter().map(|_| AtomicU32::new(0)).collect(),
             running: AtomicUsize::new(0),

@@ -16,7 +16,9 @@ const LAST_WRITES: Duration = Duration::from_secs(2);
 /// The tasks of one run. Dropped, they end at once.
 pub(super) struct Parts {
     pub(super) _listener: Task<()>,
+    pub(super) _anchor: Task<()>,
     pub(super) _keeper: Task<()>,
+    pub(super) _rescuer: Task<()>,
     pub(super) _rearguard: Task<()>,
     pub(super) dispatcher: Task<()>,
     pub(super) settler: Task<()>,
@@ -77,9 +79,9 @@ impl Reactor {
         let goodbye = async {
             shared
                 .store
-                .release_unknown(&names, shared.instance, &shared.leases.all())
+                .release_unknown(&names, shared.instance.id(), &shared.leases.all())
                 .await?;
-            shared.store.unregister(shared.instance).await?;
+            shared.store.unregister(shared.instance.id()).await?;
             shared.store.ring().await
         };
         if let Err(error) = goodbye.await {

@@ -1,4 +1,4 @@
-//! The statements of a reactor: claim, settle, renew, release, and its entry in the list of reactors.
+//! The statements of a reactor: claim, settle, renew, release. Those about the list of reactors stand in `roster`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use crate::Error;
 use crate::connect::Database;
 use crate::outcome::Outcome;
 use crate::status::Status;
+use crate::store::roster::RosterStatements;
 use crate::store::{Lookout, statements};
 
 /// How long a statement may take before its connection is thrown away. What it asked for may be done all the same.
@@ -49,11 +50,12 @@ struct Inner {
     /// The role's defaults would break our statements: each gets a transaction block that says what it needs.
     shielded: AtomicBool,
     sql: DispatchStatements,
+    roster: RosterStatements,
 }
 
 statements! {
     /// The statements of a reactor.
-    DispatchStatements { bell, claim, hostile, late, locked, next_due, register, release_unknown, renew, ring, settle, unregister, unserved }
+    DispatchStatements { bell, claim, hostile, late, locked, next_due, release_unknown, renew, ring, settle, unserved }
 }
 
 /// What a claim found.
@@ -77,6 +79,7 @@ pub(crate) struct Claimed {
     pub(crate) attempt: u32,
     pub(crate) max_attempts: u32,
     pub(crate) claim: i64,
+    pub(crate) claimed_by: Uuid,
     /// Time since the row was created, at the claim.
     pub(crate) age: Duration,
     pub(crate) expires_in: Option<Duration>,
@@ -98,16 +101,6 @@ pub(crate) struct Settlement {
     pub(crate) outcome: Outcome,
 }
 
-/// The entry of this reactor in the list of reactors.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub(crate) id: Uuid,
-    pub(crate) lock_key: i64,
-    pub(crate) host: String,
-    pub(crate) channels: Vec<String>,
-    pub(crate) lease: Duration,
-}
-
 /// The keys of the bell's two locks, as (class, id), and its topic.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bell {
@@ -118,11 +111,11 @@ pub(crate) struct Bell {
 
 impl Store {
     pub(crate) fn new(database: Database) -> Self {
-        let sql = DispatchStatements::new(database.schema());
         Store(Arc::new(Inner {
             prepared: !database.through_pooler(),
             shielded: AtomicBool::new(false),
-            sql,
+            sql: DispatchStatements::new(database.schema()),
+            roster: RosterStatements::new(database.schema()),
             database,
         }))
     }
@@ -133,6 +126,10 @@ impl Store {
         let hostile = rows.first().map_or(Ok(false), |row| row.try_get("hostile"))?;
         self.0.shielded.store(hostile, Ordering::Relaxed);
         Ok(())
+    }
+
+    pub(super) fn roster(&self) -> &RosterStatements {
+        &self.0.roster
     }
 
     /// Whether the pool's sessions are like the listening one. If not (`listen_url`), that one may have another role, which
@@ -186,7 +183,7 @@ impl Store {
                 claims.short &= *slots > 0;
             }
             match row.try_get("status")? {
-                "pending" => claims.rows.push(Claimed::from_row(row)?),
+                "pending" => claims.rows.push(Claimed::from_row(row, reactor)?),
                 "expired" => claims.expired.push(row.try_get("id")?),
                 _ => claims.failed.push(row.try_get("id")?),
             }
@@ -303,30 +300,6 @@ impl Store {
         Ok(self.query(&self.0.sql.release_unknown, &parameters).await?.len())
     }
 
-    /// Lists this reactor, or says that it is alive.
-    pub(crate) async fn register(&self, reading: &Entry) -> Result<(), Error> {
-        let lease = reading.lease.as_secs_f64();
-        self.query(
-            &self.0.sql.register,
-            &[
-                (&reading.id, Type::UUID),
-                (&reading.lock_key, Type::INT8),
-                (&reading.host, Type::TEXT),
-                (&env!("CARGO_PKG_VERSION"), Type::TEXT),
-                (&reading.channels, Type::TEXT_ARRAY),
-                (&lease, Type::FLOAT8),
-            ],
-        )
-        .await?;
-        Ok(())
-    }
-
-    /// Takes a reactor off the list.
-    pub(crate) async fn unregister(&self, reactor: Uuid) -> Result<(), Error> {
-        self.query(&self.0.sql.unregister, &[(&reactor, Type::UUID)]).await?;
-        Ok(())
-    }
-
     /// Channels with due rows that no listed reactor serves.
     pub(crate) async fn unserved(&self) -> Result<Vec<String>, Error> {
         let rows = self.query(&self.0.sql.unserved, &[]).await?;
@@ -373,7 +346,7 @@ impl Store {
     }
 
     /// Runs one statement on a pooled connection, shielded from the role's defaults if they call for it.
-    async fn query(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
+    pub(super) async fn query(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
         let begin = self.0.shielded.load(Ordering::Relaxed).then_some(BEGIN);
         let answer = self.run(begin, sql, parameters).await;
         if let Err(error) = &answer
@@ -454,7 +427,7 @@ fn no_answer() -> Error {
 }
 
 impl Claimed {
-    fn from_row(row: &Row) -> Result<Self, Error> {
+    fn from_row(row: &Row, claimed_by: Uuid) -> Result<Self, Error> {
         let count = |column| -> Result<u32, Error> { Ok(u32::try_from(row.try_get::<_, i32>(column)?).unwrap_or(0)) };
         Ok(Claimed {
             id: row.try_get("id")?,
@@ -464,6 +437,7 @@ impl Claimed {
             attempt: count("attempts")?,
             max_attempts: count("max_attempts")?,
             claim: row.try_get("claim")?,
+            claimed_by,
             age: seconds_to_duration(row.try_get("age")?),
             expires_in: row.try_get::<_, Option<f64>>("expires_in")?.map(seconds_to_duration),
         })

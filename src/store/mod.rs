@@ -7,11 +7,13 @@ mod dispatch;
 mod history;
 mod lookout;
 mod queue;
+mod roster;
 
-pub(crate) use dispatch::{Bell, Claimed, Claims, Entry, Held, Settlement, Store};
+pub(crate) use dispatch::{Bell, Claimed, Claims, Held, Settlement, Store};
 pub(crate) use history::HistoryStatements;
 pub(crate) use lookout::Lookout;
 pub(crate) use queue::QueueStatements;
+pub(crate) use roster::{Entry, Peer};
 
 /// A struct of statements, one field for each `.sql` file of the same name beside this one, with `new(&Schema)`, which
 /// renders them once.

@@ -1,0 +1,171 @@
+//! The reactor's place on the list of reactors, and what it does for those on it that have died.
+//!
+//! A lease that ends brings the row of a dead reactor back by itself. This is quicker: a second or so after its end.
+//!
+//! - A reactor shows the key of its lock on the list while it holds it, and while the others would see that (`present`).
+//!   One that cannot hold it, having no direct connection, is left to the leases.
+//! - Each tries the locks of the others, every second as long as there are others. One whose lock is free twice, half a
+//!   second apart, is dead. Whoever finds that out marks it on the list, still holding the lock.
+//! - Everybody then makes the rows of the dead due again on the channels that it serves, and rings.
+//! - A reactor that is no longer listed, or listed as dead, goes on under a new id.
+//!
+//! When the server restarts everybody's lock is gone, and comes back within 2 s. So who has not held its own for 5 s yet
+//! judges nobody.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use crate::Error;
+use crate::config::OnUnknown;
+use crate::reactor::state::{Channel, Shared, count};
+use crate::retry::random;
+use crate::store::{Entry, Peer};
+
+/// How often a reactor says that it is alive, and finds out whether there are others.
+const PRESENT_INTERVAL: Duration = Duration::from_secs(5);
+/// How often it looks after the others.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long after the first look a lock must still be free.
+const SECOND_LOOK: Duration = Duration::from_millis(500);
+/// How long we must have held our own lock before we judge.
+const PROBATION: Duration = Duration::from_secs(5);
+
+/// Keeps the reactor listed, and rescues.
+pub(crate) struct Rescuer {
+    shared: Arc<Shared>,
+    entry: Entry,
+    /// When it was last written that we live.
+    presented: Option<Instant>,
+    /// The others see our lock.
+    shown: bool,
+    peers: bool,
+    /// Dead reactors on the list whose rows were rescued.
+    rescued: HashSet<Uuid>,
+}
+
+impl Rescuer {
+    pub(crate) fn new(shared: Arc<Shared>, entry: Entry) -> Self {
+        Rescuer {
+            shared,
+            entry,
+            presented: None,
+            shown: false,
+            peers: false,
+            rescued: HashSet::new(),
+        }
+    }
+
+    /// Goes on for as long as it is polled.
+    pub(crate) async fn run(mut self) {
+        loop {
+            if let Err(error) = self.round().await {
+                tracing::debug!(error = %error.chain(), "could not look after the other reactors");
+            }
+            let interval = if self.peers {
+                LOOK_INTERVAL
+            } else {
+                self.present_interval()
+            };
+            // Spread by a tenth, so that reactors do not keep step and take each other's tries for life.
+            let pause = interval.mul_f64(0.9 + 0.2 * random());
+            let changed = tokio::time::timeout(pause, self.shared.instance.changed()).await;
+            if changed.is_ok() {
+                self.presented = None;
+            }
+        }
+    }
+
+    async fn round(&mut self) -> Result<(), Error> {
+        let due = self
+            .presented
+            .is_none_or(|at| at.elapsed() >= self.present_interval().mul_f64(0.9));
+        if due {
+            self.present().await?;
+        }
+        if self.peers {
+            self.look(due).await?;
+        }
+        Ok(())
+    }
+
+    fn present_interval(&self) -> Duration {
+        PRESENT_INTERVAL.min(self.shared.lease)
+    }
+
+    /// Says that we live. Who is taken for dead, or was taken off the list, lists itself under a new id: what is claimed
+    /// under the old one is being given to others.
+    async fn present(&mut self) -> Result<(), Error> {
+        let (store, instance) = (&self.shared.store, &self.shared.instance);
+        let mut presence = store.present(instance.id(), instance.held_key()).await?;
+        if presence.is_none() && !self.shared.is_stopping() {
+            let (old, new) = (instance.id(), instance.rename());
+            tracing::warn!(%old, %new, "this reactor was given up for dead; going on under a new id");
+            store.register(new, &self.entry).await?;
+            presence = store.present(new, instance.held_key()).await?;
+        }
+        if let Some(presence) = presence {
+            self.peers = presence.peers;
+            self.shown = presence.shown;
+            self.presented = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Looks after the others. `again`: also after rows that an earlier rescue found locked.
+    async fn look(&mut self, again: bool) -> Result<(), Error> {
+        let peers = self.shared.store.look(self.shared.instance.id()).await?;
+        self.peers = !peers.is_empty();
+        let ids = |which: fn(&Peer) -> bool| peers.iter().filter(move |peer| which(peer)).map(|peer| peer.id);
+        let mut dead: Vec<Uuid> = ids(|peer| peer.dead).collect();
+        dead.extend(self.judge(&ids(|peer| peer.free).collect::<Vec<_>>()).await?);
+        self.rescued.retain(|id| dead.contains(id));
+        if !again {
+            dead.retain(|id| !self.rescued.contains(id));
+        }
+        for &id in &dead {
+            self.rescue(id).await?;
+            self.rescued.insert(id);
+        }
+        if !dead.is_empty() {
+            self.shared.store.bury().await?;
+        }
+        Ok(())
+    }
+
+    /// Takes a second look at those whose lock was free, if we may, and answers with the dead.
+    async fn judge(&self, suspects: &[Uuid]) -> Result<Vec<Uuid>, Error> {
+        if suspects.is_empty() || !self.may_judge() {
+            return Ok(vec![]);
+        }
+        tokio::time::sleep(SECOND_LOOK).await;
+        match self.shared.instance.held_key() {
+            Some(own_key) if self.may_judge() => self.shared.store.condemn(suspects, own_key).await,
+            _ => Ok(vec![]),
+        }
+    }
+
+    fn may_judge(&self) -> bool {
+        let held_since = self.shared.instance.held_since();
+        self.shown && held_since.is_some_and(|since| since.elapsed() >= PROBATION)
+    }
+
+    async fn rescue(&self, dead: Uuid) -> Result<(), Error> {
+        let names = |which: fn(&Channel) -> bool| -> Vec<&str> {
+            let channels = self.shared.channels.iter().filter(|channel| which(channel));
+            channels.map(|channel| &*channel.name).collect()
+        };
+        let hold = names(|channel| channel.config.on_unknown == OnUnknown::Hold);
+        let rescued = self.shared.store.rescue(dead, &names(|_| true), &hold).await?;
+        count(&self.shared.counts.failed, rescued.failed);
+        if rescued.pending + rescued.failed > 0 {
+            let (pending, failed) = (rescued.pending, rescued.failed);
+            tracing::warn!(reactor = %dead, pending, failed, "a reactor died; its rows are due again, or held");
+            // For rows that come back later no trigger rings, and nobody but us knows when they are due.
+            self.shared.store.ring().await?;
+        }
+        Ok(())
+    }
+}
