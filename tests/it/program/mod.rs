@@ -8,6 +8,7 @@ mod embedded;
 mod log;
 mod migrate;
 mod refusals;
+mod rescue;
 mod run;
 mod stop;
 

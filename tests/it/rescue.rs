@@ -1,0 +1,203 @@
+//! Reactors that live though much of theirs dies: nobody is to take their rows. What becomes of the dead ones' is shown
+//! with real processes, in `program/rescue.rs`.
+
+use std::time::Duration;
+
+use doorbell::senders::Recording;
+use doorbell::{ChannelConfig, Database, Migrator, embedded};
+use tokio_postgres::Client;
+
+use crate::support::{Gate, Mode, Running, SOON, TestDb, connect, eventually, expect, reactor_on};
+
+/// Who has been listed for so long has held its lock for long enough to judge others.
+const ON_DUTY: &str = "SELECT count(*) FROM notification_reactors
+                       WHERE lock_key <> 0 AND started_at < clock_timestamp() - interval '6 s'";
+/// Longer than it takes to find a reactor dead and to rescue its rows.
+const TWO_LOOKS_AND_MORE: &str = "SELECT pg_sleep(2.5)";
+/// Rows that are as the first claim left them, and reactors that are dead.
+const STATE: &str = "SELECT concat_ws(' ', (SELECT count(*) FROM notification_jobs
+                         WHERE status = 'pending' AND attempts = 1 AND claimed_by IS NOT NULL),
+                     (SELECT count(*) FROM notification_reactors), (SELECT count(*) FROM notification_reactors WHERE dead))";
+
+fn patient() -> ChannelConfig {
+    ChannelConfig::default().timeout(Duration::from_secs(600))
+}
+
+async fn value(client: &Client, sql: &str) -> String {
+    let row = client.query_one(&format!("SELECT ({sql})::text"), &[]).await.unwrap();
+    row.try_get::<_, Option<String>>(0).unwrap().unwrap_or_default()
+}
+
+async fn on_duty(client: &Client, reactors: usize) {
+    eventually(SOON, || async {
+        let on_duty = value(client, ON_DUTY).await;
+        expect(
+            on_duty == reactors.to_string(),
+            format!("{on_duty} of {reactors} are on duty"),
+        )
+    })
+    .await;
+}
+
+/// A reactor with three sends that do not end, and another beside it that may judge it.
+struct Pair {
+    first: Running,
+    gate: Gate,
+    /// The sessions of the first, as process ids.
+    backends: Vec<String>,
+    second: Running,
+    recording: Recording,
+}
+
+impl Pair {
+    async fn new(database: &Database, client: &Client) -> Self {
+        let (gate, recording) = (Gate::shut(), Recording::new());
+        let first = Running::start(reactor_on(database.clone(), gate.clone(), patient())).await;
+        let insert = "INSERT INTO notification_jobs (channel, recipient) SELECT 'ops', 'me' FROM generate_series(1, 3)";
+        client.batch_execute(insert).await.unwrap();
+        assert_eq!(gate.wait_for(3, SOON).await.len(), 3);
+        on_duty(client, 1).await;
+        let backends = "SELECT string_agg(pid::text, ' ') FROM pg_stat_activity
+                        WHERE datname = current_database() AND backend_type = 'client backend'
+                            AND application_name ~ 'doorbell|listener'";
+        let backends = value(client, backends).await.split(' ').map(str::to_owned).collect();
+        let second = Running::start(reactor_on(database.clone(), recording.clone(), patient())).await;
+        on_duty(client, 2).await;
+        Pair {
+            first,
+            gate,
+            backends,
+            second,
+            recording,
+        }
+    }
+
+    /// The first ends its sends; each was one of its own.
+    async fn end(self, client: &Client) {
+        self.gate.open();
+        let sent = "SELECT count(*) FROM notification_jobs WHERE status = 'sent' AND attempts = 1";
+        eventually(SOON, || async {
+            let sent = value(client, sent).await;
+            expect(sent == "3", format!("{sent} are sent"))
+        })
+        .await;
+        assert_eq!((self.gate.begun(), self.recording.recorded().len()), (3, 0));
+        self.first.stop().await;
+        self.second.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn no_backend_of_a_living_reactor_takes_its_rows_along_when_it_is_killed() {
+    let db = TestDb::new().await;
+    let client = db.client_named("the test").await;
+    let pair = Pair::new(&db.database(), &client).await;
+    assert!(pair.backends.len() >= 3, "{:?}", pair.backends);
+    for pid in &pair.backends {
+        let killed = value(&client, &format!("SELECT pg_terminate_backend({pid})")).await;
+        client.batch_execute(TWO_LOOKS_AND_MORE).await.unwrap();
+        assert_eq!(
+            (killed.as_str(), value(&client, STATE).await.as_str()),
+            ("true", "3 2 0")
+        );
+    }
+    // All of them at once, and those of the other.
+    db.terminate_backends("listener").await;
+    db.terminate_backends("doorbell%").await;
+    client.batch_execute("SELECT pg_sleep(8)").await.unwrap();
+    assert_eq!(value(&client, STATE).await, "3 2 0");
+    pair.end(&client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_of_the_server_takes_no_row_from_anybody() {
+    let mut server = embedded::Server::builder().fast_and_fragile().start().unwrap();
+    let url = server.url("postgres");
+    Migrator::new("public")
+        .unwrap()
+        .up(&mut connect(&url).await)
+        .await
+        .unwrap();
+    let database = Database::builder(&url).build().unwrap();
+    let client = connect(&url).await;
+    let pair = Pair::new(&database, &client).await;
+    for fast in [true, false] {
+        tokio::task::block_in_place(|| {
+            if fast {
+                server.restart_fast().unwrap();
+            } else {
+                server.stop_immediate().unwrap();
+                server.start_again().unwrap();
+            }
+        });
+        // Until they judge again, and then two looks.
+        let client = connect(&url).await;
+        client.batch_execute("SELECT pg_sleep(9)").await.unwrap();
+        assert_eq!(value(&client, STATE).await, "3 2 0");
+    }
+    pair.end(&connect(&url).await).await;
+}
+
+#[tokio::test]
+async fn a_reactor_whose_lock_cannot_be_seen_takes_nobody_for_dead_and_is_taken_for_dead_by_nobody() {
+    // Its locks are in another database than its rows.
+    let (db, elsewhere) = (TestDb::new().await, TestDb::new().await);
+    let client = db.client().await;
+    let astray = Database::builder(db.url()).listen_url(elsewhere.url()).build().unwrap();
+    let (gate, recording) = (Gate::shut(), Recording::new());
+    // It does not hear the bell there.
+    let scan = Duration::from_millis(100);
+    let first = Running::start(reactor_on(astray, gate.clone(), patient()).scan_interval(scan)).await;
+    db.insert("me").await;
+    gate.next().await;
+    let second = Running::start(db.reactor_with(recording.clone(), patient())).await;
+    on_duty(&client, 1).await;
+    client.batch_execute(TWO_LOOKS_AND_MORE).await.unwrap();
+    assert_eq!(value(&client, STATE).await, "1 2 0");
+    gate.open();
+    db.becomes("sent=1").await;
+    assert!(recording.recorded().is_empty());
+    first.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_reactor_that_was_cut_off_for_so_long_that_it_is_taken_for_dead_goes_on_under_a_new_id() {
+    let (db, gate, recording) = (TestDb::new().await, Gate::shut(), Recording::new());
+    let (client, proxy) = (db.client().await, db.proxy().await);
+    let database = db.database_through(&proxy).build().unwrap();
+    let first = Running::start(reactor_on(database, gate.clone(), patient())).await;
+    db.insert("me").await;
+    gate.next().await;
+    let old_id = value(&client, "SELECT id FROM notification_reactors").await;
+    let second = Running::start(db.reactor_with(recording.clone(), patient())).await;
+    on_duty(&client, 2).await;
+    proxy.set(Mode::Cut);
+    let rescued = tokio::time::timeout(SOON, recording.next()).await.unwrap();
+    assert_eq!((rescued.recipient(), rescued.attempt()), ("me", 2));
+    db.becomes("sent=1").await;
+    second.stop().await;
+    gate.open();
+    proxy.set(Mode::Pass);
+    db.insert("next").await;
+    assert_eq!(
+        tokio::time::timeout(SOON, gate.next()).await.unwrap().recipient(),
+        "next"
+    );
+    db.becomes("sent=2").await;
+    assert_eq!(
+        value(&client, "SELECT attempts FROM notification_jobs WHERE recipient = 'me'").await,
+        "2"
+    );
+    eventually(SOON, || async {
+        let listed = value(
+            &client,
+            "SELECT string_agg(id::text, ' ') FROM notification_reactors WHERE lock_key <> 0",
+        )
+        .await;
+        expect(listed.len() == old_id.len() && listed != old_id, listed)
+    })
+    .await;
+    first.stop().await;
+    assert_eq!(value(&client, "SELECT count(*) FROM notification_reactors").await, "0");
+}
