@@ -32,7 +32,7 @@ impl ReactorBuilder {
     }
 
     /// How long a claim is good for. Renewed at a third of it while the send runs; when a reactor dies, its rows are due
-    /// again at the end of it. 1 s to 24 h. Default: 30 s.
+    /// again at the end of it at the latest. 1 s to 24 h. Default: 30 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.config.lease = lease;
         self

@@ -65,7 +65,12 @@ impl Instance {
         lock(&self.holds).iter().min().copied()
     }
 
-    /// Waits until a session has taken the lock or lost it. Safe to drop at any time. For one waiter.
+    /// There is one more reactor.
+    pub(crate) fn not_alone(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Waits until a session has taken the lock or lost it, or there is one more reactor. Safe to drop at any time. For one waiter.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }

@@ -19,7 +19,7 @@ use crate::connect::Database;
 use crate::reactor::instance::Instance;
 use crate::reactor::state::Shared;
 use crate::reactor::wake::{Reasons, Wake};
-use crate::store::{Bell, Lookout};
+use crate::store::{Bell, Lookout, NEW_REACTOR};
 
 /// How long an answer on this session may take before the session counts as dead.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -179,7 +179,12 @@ impl Listener {
     ) -> Error {
         while let Some(message) = messages.next().await {
             match message {
-                Ok(AsyncMessage::Notification(_)) => self.wake.poke(Reasons::RING),
+                Ok(AsyncMessage::Notification(notification)) => {
+                    self.wake.poke(Reasons::RING);
+                    if notification.payload() == NEW_REACTOR {
+                        self.instance.not_alone();
+                    }
+                }
                 Ok(_) => {}
                 Err(error) => return Error::from(error),
             }

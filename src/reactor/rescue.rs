@@ -24,8 +24,8 @@ use crate::reactor::state::{Channel, Shared, count};
 use crate::retry::random;
 use crate::store::{Entry, Peer};
 
-/// How often a reactor says that it is alive, and finds out whether there are others.
-const PRESENT_INTERVAL: Duration = Duration::from_secs(5);
+/// How often a reactor says that it is alive, and whether it is alone. Who joins it says so (`announce`).
+const PRESENT_INTERVAL: Duration = Duration::from_secs(10);
 /// How often it looks after the others.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long after the first look a lock must still be free.
@@ -107,9 +107,13 @@ impl Rescuer {
             presence = store.present(new, instance.held_key()).await?;
         }
         if let Some(presence) = presence {
+            let is_new = presence.shown && !self.shown;
             self.peers = presence.peers;
             self.shown = presence.shown;
             self.presented = Some(Instant::now());
+            if is_new && presence.peers {
+                store.announce().await?;
+            }
         }
         Ok(())
     }

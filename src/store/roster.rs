@@ -10,8 +10,11 @@ use crate::Error;
 
 statements! {
     /// The statements about the list of reactors.
-    RosterStatements { bury, condemn, look, present, register, rescue, unregister }
+    RosterStatements { announce, bury, condemn, look, present, register, rescue, unregister }
 }
+
+/// What a notification says that tells of a new reactor (announce.sql). A ring says nothing.
+pub(crate) const NEW_REACTOR: &str = "reactor";
 
 /// What a reactor's entry in the list says besides its id.
 #[derive(Clone, Debug)]
@@ -80,6 +83,12 @@ impl Store {
             })
         });
         presence.transpose()
+    }
+
+    /// Tells the others that there is one more.
+    pub(crate) async fn announce(&self) -> Result<(), Error> {
+        self.query(&self.roster().announce, &[]).await?;
+        Ok(())
     }
 
     /// Looks after the other reactors.

@@ -201,3 +201,29 @@ async fn a_reactor_that_was_cut_off_for_so_long_that_it_is_taken_for_dead_goes_o
     first.stop().await;
     assert_eq!(value(&client, "SELECT count(*) FROM notification_reactors").await, "0");
 }
+
+#[tokio::test]
+async fn a_lone_reactor_looks_after_a_newcomer_at_once() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    let client = db.client().await;
+    let first = Running::start(db.reactor(recording.clone())).await;
+    on_duty(&client, 1).await;
+    let second = Running::start(db.reactor(recording)).await;
+    eventually(SOON, || async {
+        let shown = value(
+            &client,
+            "SELECT count(*) FROM notification_reactors WHERE lock_key <> 0",
+        )
+        .await;
+        expect(shown == "2", shown)
+    })
+    .await;
+    second.crash().await;
+    // The first finds out by itself that it is not alone when it is 9 s old at the soonest, and it is 6 s old now.
+    eventually(Duration::from_millis(2500), || async {
+        let listed = value(&client, "SELECT count(*) FROM notification_reactors").await;
+        expect(listed == "1", listed)
+    })
+    .await;
+    first.stop().await;
+}
