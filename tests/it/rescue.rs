@@ -227,3 +227,43 @@ async fn a_lone_reactor_looks_after_a_newcomer_at_once() {
     .await;
     first.stop().await;
 }
+
+#[tokio::test]
+async fn of_a_dead_reactor_only_what_it_claimed_while_it_lived_is_rescued() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    let client = db.client().await;
+    // Dead for ten seconds: no lease that it got alive lasts for longer than twenty more.
+    client
+        .batch_execute(
+            "INSERT INTO notification_reactors (id, lock_key, host, version, channels, lease, seen_at, dead)
+             VALUES (gen_random_uuid(), 1, '', '', '{ops,other}', '30 s', now() - interval '10 s', true);
+             INSERT INTO notification_jobs
+                 (channel, recipient, attempts, max_attempts, claim, claimed_by, next_attempt_at)
+             SELECT channel, recipient, attempts, 5, 1, id, now() + lease_left
+             FROM notification_reactors, (VALUES
+                 ('ops', 'first attempt', 1, interval '15 s'), ('ops', 'last attempt', 5, '15 s'),
+                 ('ops', 'third attempt', 3, '15 s'), ('ops', 'claimed later', 1, '25 s'),
+                 ('other', 'not ours', 1, '15 s')) AS claimed (channel, recipient, attempts, lease_left)",
+        )
+        .await
+        .unwrap();
+    let running = Running::start(db.reactor(recording.clone())).await;
+    let mut sent: Vec<_> = recording.wait_for(2, SOON).await;
+    sent.sort_by_key(|sent| sent.attempt());
+    let sent: Vec<_> = sent.iter().map(|sent| (sent.recipient(), sent.attempt())).collect();
+    assert_eq!(sent, [("first attempt", 2), ("third attempt", 4)]);
+    let of = |recipient| {
+        let columns = "concat_ws(' ', status, attempts, claimed_by IS NOT NULL, last_error)";
+        format!("SELECT {columns} FROM notification_jobs WHERE recipient = '{recipient}'")
+    };
+    assert_eq!(value(&client, &of("claimed later")).await, "pending 1 t");
+    assert_eq!(value(&client, &of("not ours")).await, "pending 1 t");
+    let last = value(&client, &of("last attempt")).await;
+    assert!(last.starts_with("failed 5 f gave up: the reactor died"), "{last}");
+    assert_eq!(
+        value(&client, "SELECT count(*) FROM notification_reactors WHERE dead").await,
+        "1",
+        "it stays for the row of a channel that nobody here serves"
+    );
+    running.stop().await;
+}
