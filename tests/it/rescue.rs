@@ -50,9 +50,10 @@ struct Pair {
 }
 
 impl Pair {
-    async fn new(database: &Database, client: &Client) -> Self {
+    async fn new(databases: [Database; 2], client: &Client) -> Self {
+        let [firsts, seconds] = databases;
         let (gate, recording) = (Gate::shut(), Recording::new());
-        let first = Running::start(reactor_on(database.clone(), gate.clone(), patient())).await;
+        let first = Running::start(reactor_on(firsts, gate.clone(), patient())).await;
         let insert = "INSERT INTO notification_jobs (channel, recipient) SELECT 'ops', 'me' FROM generate_series(1, 3)";
         client.batch_execute(insert).await.unwrap();
         assert_eq!(gate.wait_for(3, SOON).await.len(), 3);
@@ -61,7 +62,7 @@ impl Pair {
                         WHERE datname = current_database() AND backend_type = 'client backend'
                             AND application_name ~ 'doorbell|listener'";
         let backends = value(client, backends).await.split(' ').map(str::to_owned).collect();
-        let second = Running::start(reactor_on(database.clone(), recording.clone(), patient())).await;
+        let second = Running::start(reactor_on(seconds, recording.clone(), patient())).await;
         on_duty(client, 2).await;
         Pair {
             first,
@@ -91,7 +92,7 @@ impl Pair {
 async fn no_backend_of_a_living_reactor_takes_its_rows_along_when_it_is_killed() {
     let db = TestDb::new().await;
     let client = db.client_named("the test").await;
-    let pair = Pair::new(&db.database(), &client).await;
+    let pair = Pair::new([db.database(), db.database()], &client).await;
     assert!(pair.backends.len() >= 3, "{:?}", pair.backends);
     for pid in &pair.backends {
         let killed = value(&client, &format!("SELECT pg_terminate_backend({pid})")).await;
@@ -118,9 +119,9 @@ async fn a_restart_of_the_server_takes_no_row_from_anybody() {
         .up(&mut connect(&url).await)
         .await
         .unwrap();
-    let database = Database::builder(&url).build().unwrap();
+    let database = || Database::builder(&url).build().unwrap();
     let client = connect(&url).await;
-    let pair = Pair::new(&database, &client).await;
+    let pair = Pair::new([database(), database()], &client).await;
     for fast in [true, false] {
         tokio::task::block_in_place(|| {
             if fast {
@@ -136,6 +137,23 @@ async fn a_restart_of_the_server_takes_no_row_from_anybody() {
         assert_eq!(value(&client, STATE).await, "3 2 0");
     }
     pair.end(&connect(&url).await).await;
+}
+
+#[tokio::test]
+async fn who_has_just_come_back_waits_for_those_that_are_slower() {
+    let db = TestDb::new().await;
+    let (client, proxy) = (db.client().await, db.proxy().await);
+    let slow = db.database_through(&proxy).build().unwrap();
+    let pair = Pair::new([slow, db.database()], &client).await;
+    // As a restart does it: all sessions of both go at once.
+    proxy.set(Mode::Cut);
+    db.terminate_backends("listener").await;
+    db.terminate_backends("doorbell%").await;
+    client.batch_execute(TWO_LOOKS_AND_MORE).await.unwrap();
+    proxy.set(Mode::Pass);
+    client.batch_execute("SELECT pg_sleep(6)").await.unwrap();
+    assert_eq!(value(&client, STATE).await, "3 2 0");
+    pair.end(&client).await;
 }
 
 #[tokio::test]

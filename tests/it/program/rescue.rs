@@ -196,7 +196,7 @@ async fn a_row_that_kills_whoever_sends_it_runs_out_of_attempts_and_takes_no_oth
     let restarting = (0..3).map(|_| async {
         loop {
             let mut process = Process::spawn(doorbell(["run", "--config"]).arg(home.config()));
-            process.exit().await;
+            process.ended().await;
         }
     });
     let finished = async {

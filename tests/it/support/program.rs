@@ -105,7 +105,12 @@ impl Process {
         kill(Pid::from_raw(pid.cast_signed()), signal).unwrap();
     }
 
-    /// Waits for its end, and for all that it has said.
+    /// Waits for its end, however long it runs.
+    pub(crate) async fn ended(&mut self) {
+        self.child.wait().await.unwrap();
+    }
+
+    /// Waits for its end, which is near, and for all that it has said.
     pub(crate) async fn exit(&mut self) -> ExitStatus {
         let status = timeout(LIMIT, self.child.wait()).await;
         let status = status
