@@ -22,7 +22,7 @@ use crate::Error;
 use crate::config::OnUnknown;
 use crate::reactor::state::{Channel, Shared, count};
 use crate::retry::random;
-use crate::store::{Entry, Peer};
+use crate::store::{Entry, Peer, Presence};
 
 /// How often a reactor says that it is alive, and whether it is alone. Who joins it says so (`announce`).
 const PRESENT_INTERVAL: Duration = Duration::from_secs(10);
@@ -106,14 +106,25 @@ impl Rescuer {
             store.register(new, &self.entry).await?;
             presence = store.present(new, instance.held_key()).await?;
         }
-        if let Some(presence) = presence {
-            let is_new = presence.shown && !self.shown;
-            self.peers = presence.peers;
-            self.shown = presence.shown;
-            self.presented = Some(Instant::now());
-            if is_new && presence.peers {
-                store.announce().await?;
+        match presence {
+            Some(presence) => self.note(presence).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn note(&mut self, presence: Presence) -> Result<(), Error> {
+        let was_shown = std::mem::replace(&mut self.shown, presence.shown);
+        self.peers = presence.peers;
+        self.presented = Some(Instant::now());
+        if presence.shown && !was_shown {
+            tracing::debug!("the others see that this reactor lives");
+            if presence.peers {
+                self.shared.store.announce().await?;
             }
+        } else if was_shown && !presence.shown {
+            tracing::info!(
+                "the others cannot see that this reactor lives; if it dies now, its rows wait for their lease"
+            );
         }
         Ok(())
     }

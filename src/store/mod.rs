@@ -13,7 +13,7 @@ pub(crate) use dispatch::{Bell, Claimed, Claims, Held, Settlement, Store};
 pub(crate) use history::HistoryStatements;
 pub(crate) use lookout::Lookout;
 pub(crate) use queue::QueueStatements;
-pub(crate) use roster::{Entry, NEW_REACTOR, Peer};
+pub(crate) use roster::{Entry, NEW_REACTOR, Peer, Presence};
 
 /// A struct of statements, one field for each `.sql` file of the same name beside this one, with `new(&Schema)`, which
 /// renders them once.
