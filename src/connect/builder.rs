@@ -60,9 +60,9 @@ impl DatabaseBuilder {
         self
     }
 
-    /// The most connections in the pool, beside the two that a reactor keeps for itself. They are opened when needed. 1 to 1,000. Default: 4,
-    /// so that a reactor's claim, settle and lease renewal and one call of the application's never wait for each other;
-    /// sends hold none.
+    /// The most connections in the pool, beside the two that a reactor keeps for itself. They are opened when needed. 1 to
+    /// 1,000. Default: 4, so that a reactor's claim, settle and lease renewal and one call of the application's never wait
+    /// for each other; sends hold none.
     pub fn pool_size(mut self, connections: usize) -> Self {
         self.pool_size = connections;
         self

@@ -8,9 +8,9 @@ use tokio_postgres::Client as PgClient;
 use crate::Error;
 use crate::connect::Database;
 use crate::measure::probe::open;
-use crate::store::Bell;
+use crate::store::{Bell, NEW_REACTOR};
 
-/// Hears every notification on one topic, and does nothing about it.
+/// Hears every ring on one topic, and does nothing about it.
 pub(super) struct Ears {
     session: PgClient,
     heard: Arc<AtomicU64>,
@@ -20,8 +20,11 @@ impl Ears {
     pub(super) async fn open(database: &Database, topic: &str) -> Result<Self, Error> {
         let heard = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&heard);
-        let session = open(database, move |_| {
-            counter.fetch_add(1, Ordering::Relaxed);
+        let session = open(database, move |notification| {
+            // A reactor that joins is no ring.
+            if notification.payload() != NEW_REACTOR {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
         })
         .await?;
         session.batch_execute(&format!("LISTEN \"{topic}\"")).await?;
@@ -37,7 +40,7 @@ impl Ears {
         Ok(ears)
     }
 
-    /// How many notifications have been committed since it began to listen.
+    /// How many rings have been committed since it began to listen.
     pub(super) async fn heard(&self) -> Result<u64, Error> {
         // The server hands out what was committed before this statement, at its end at the latest.
         self.session.batch_execute("SELECT").await?;
