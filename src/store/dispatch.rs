@@ -2,12 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use deadpool_postgres::Object;
 use tokio_postgres::Row;
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::Error;
@@ -15,47 +13,22 @@ use crate::connect::Database;
 use crate::outcome::Outcome;
 use crate::status::Status;
 use crate::store::roster::RosterStatements;
+use crate::store::runner::{Parameter, Runner};
 use crate::store::{Lookout, statements};
-
-/// How long a statement may take before its connection is thrown away. What it asked for may be done all the same.
-const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
-
-/// The SQLSTATE of a write in a transaction that only reads.
-const READ_ONLY: &str = "25006";
-
-/// Around a statement where the role's defaults would break it. No setting outlives the transaction: the session may be a
-/// transaction pooler's, and somebody else's the next moment.
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL statement_timeout = 0";
-/// The same around a question, for a server that perhaps only reads.
-const BEGIN_QUESTION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; SET LOCAL statement_timeout = 0";
-
-/// Is a prepared statement so slow that it had better be prepared anew the next time? Its plan may have been made, and
-/// kept, when the table was so small that to read all of it was best. The server itself finds that out at its next
-/// ANALYZE only.
-pub(super) fn is_suspicious(took: Duration, rows: usize) -> bool {
-    let rows = u32::try_from(rows).unwrap_or(u32::MAX);
-    took > Duration::from_millis(5).saturating_add(Duration::from_micros(100).saturating_mul(rows))
-}
-
-pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// Runs the statements of one reactor.
 #[derive(Clone)]
 pub(crate) struct Store(Arc<Inner>);
 
 struct Inner {
-    database: Database,
-    /// Statements are prepared unless the pool goes through a transaction pooler, where a name means nothing.
-    prepared: bool,
-    /// The role's defaults would break our statements: each gets a transaction block that says what it needs.
-    shielded: AtomicBool,
+    runner: Runner,
     sql: DispatchStatements,
     roster: RosterStatements,
 }
 
 statements! {
     /// The statements of a reactor.
-    DispatchStatements { bell, claim, hostile, late, locked, next_due, release_unknown, renew, ring, settle, unserved }
+    DispatchStatements { bell, claim, late, locked, next_due, release_unknown, renew, ring, settle, unserved }
 }
 
 /// What a claim found.
@@ -112,20 +85,15 @@ pub(crate) struct Bell {
 impl Store {
     pub(crate) fn new(database: Database) -> Self {
         Store(Arc::new(Inner {
-            prepared: !database.through_pooler(),
-            shielded: AtomicBool::new(false),
             sql: DispatchStatements::new(database.schema()),
             roster: RosterStatements::new(database.schema()),
-            database,
+            runner: Runner::new(database),
         }))
     }
 
     /// Finds out what the role's defaults are, and from now on shields the statements from them if need be.
     pub(crate) async fn adapt(&self) -> Result<(), Error> {
-        let rows = self.run(Some(BEGIN_QUESTION), &self.0.sql.hostile, &[]).await?;
-        let hostile = rows.first().map_or(Ok(false), |row| row.try_get("hostile"))?;
-        self.0.shielded.store(hostile, Ordering::Relaxed);
-        Ok(())
+        self.0.runner.adapt().await
     }
 
     pub(super) fn roster(&self) -> &RosterStatements {
@@ -135,7 +103,7 @@ impl Store {
     /// Whether the pool's sessions are like the listening one. If not (`listen_url`), that one may have another role, which
     /// listens and no more.
     pub(crate) fn is_direct(&self) -> bool {
-        !self.0.database.through_pooler()
+        self.0.runner.is_direct()
     }
 
     /// Whether a claim and the question for the next due row, asked one right after the other, arrive in this order.
@@ -169,7 +137,11 @@ impl Store {
             (&hold, Type::BOOL),
             (&reach, Type::FLOAT8),
         ];
-        let rows = self.query_from(lookout, &self.0.sql.claim, &parameters).await?;
+        let rows = self
+            .0
+            .runner
+            .query_from(lookout, &self.0.sql.claim, &parameters)
+            .await?;
         let mut claims = Claims {
             rows: Vec::with_capacity(rows.len()),
             failed: vec![],
@@ -206,7 +178,11 @@ impl Store {
             (&reactor, Type::UUID),
             (&reach, Type::FLOAT8),
         ];
-        let rows = self.query_from(lookout, &self.0.sql.next_due, &parameters).await?;
+        let rows = self
+            .0
+            .runner
+            .query_from(lookout, &self.0.sql.next_due, &parameters)
+            .await?;
         let seconds: Option<f64> = rows.first().map_or(Ok(None), |row| row.try_get("seconds"))?;
         Ok(seconds.map(seconds_to_duration))
     }
@@ -326,104 +302,9 @@ impl Store {
         Ok(())
     }
 
-    /// Runs one statement on the lookout if there is one, else on a connection of the pool.
-    async fn query_from(
-        &self,
-        lookout: Option<&Lookout>,
-        sql: &str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, Error> {
-        let Some(lookout) = lookout else {
-            return self.query(sql, parameters).await;
-        };
-        match tokio::time::timeout(STATEMENT_LIMIT, lookout.query(sql, parameters)).await {
-            Ok(answer) => Ok(answer?),
-            Err(_) => {
-                self.0.database.cancel(lookout.client());
-                Err(no_answer())
-            }
-        }
-    }
-
-    /// Runs one statement on a pooled connection, shielded from the role's defaults if they call for it.
     pub(super) async fn query(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
-        let begin = self.0.shielded.load(Ordering::Relaxed).then_some(BEGIN);
-        let answer = self.run(begin, sql, parameters).await;
-        if let Err(error) = &answer
-            && error.sqlstate() == Some(READ_ONLY)
-        {
-            // The role's defaults may have changed; or it is a standby now, and there is nothing to be done but wait.
-            let adapted = self.adapt().await;
-            tracing::debug!(?adapted, "the session only reads");
-        }
-        answer
+        self.0.runner.query(sql, parameters).await
     }
-
-    /// Runs one statement on a pooled connection, in a transaction that begins like this if one is given. Whatever goes
-    /// wrong, that connection is thrown away: the error may mean that it is dead, that it leads to a read-only server, or
-    /// that what it has prepared is out of date.
-    async fn run(&self, begin: Option<&str>, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
-        let client = self.0.database.client().await?;
-        let answer = tokio::time::timeout(STATEMENT_LIMIT, async {
-            match begin {
-                Some(begin) => query_shielded(&client, begin, sql, parameters).await,
-                None if self.0.prepared => query_prepared(&client, sql, parameters).await,
-                None => client.query_typed(sql, parameters).await,
-            }
-        });
-        let error = match answer.await {
-            Ok(Ok(rows)) => return Ok(rows),
-            Ok(Err(error)) => Error::from(error),
-            Err(_) => {
-                self.0.database.cancel(&client);
-                no_answer()
-            }
-        };
-        drop(Object::take(client));
-        Err(error)
-    }
-}
-
-/// In a transaction of its own, whose beginning and end go out with the statement: it is sent at the first poll.
-async fn query_shielded(
-    client: &Object,
-    begin: &str,
-    sql: &str,
-    parameters: &[Parameter<'_>],
-) -> Result<Vec<Row>, tokio_postgres::Error> {
-    let (begun, rows, ended) = futures::join!(
-        client.batch_execute(begin),
-        client.query_typed(sql, parameters),
-        client.batch_execute("COMMIT")
-    );
-    begun?;
-    let rows = rows?;
-    ended?;
-    Ok(rows)
-}
-
-async fn query_prepared(
-    client: &Object,
-    sql: &str,
-    parameters: &[Parameter<'_>],
-) -> Result<Vec<Row>, tokio_postgres::Error> {
-    let types = types(parameters);
-    let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
-    let statement = client.prepare_typed_cached(sql, &types).await?;
-    let begun = Instant::now();
-    let rows = client.query(&statement, &values).await?;
-    if is_suspicious(begun.elapsed(), rows.len()) {
-        client.statement_cache.remove(sql, &types);
-    }
-    Ok(rows)
-}
-
-pub(super) fn types(parameters: &[Parameter<'_>]) -> Vec<Type> {
-    parameters.iter().map(|(_, of)| of.clone()).collect()
-}
-
-fn no_answer() -> Error {
-    Error::timeout(format!("the database did not answer within {STATEMENT_LIMIT:?}"))
 }
 
 impl Claimed {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client as PgClient, Error, Row, Statement};
 
-use super::dispatch::{Parameter, is_suspicious, types};
+use super::runner::{Parameter, is_suspicious, types};
 
 /// A session outside the pool, with what is prepared on it.
 ///

@@ -8,6 +8,7 @@ mod history;
 mod lookout;
 mod queue;
 mod roster;
+mod runner;
 
 pub(crate) use dispatch::{Bell, Claimed, Claims, Held, Settlement, Store};
 pub(crate) use history::HistoryStatements;
