@@ -21,8 +21,9 @@
 //!      └── no slot free anywhere: neither armed nor looking, until a slot is
 //! ```
 //!
-//! Before it arms it sounds: it tests `IN_FLIGHT` once. Taken, that shows producers at work, who would all have to ring,
-//! and it lingers on for a while. This proves nothing; the test after arming is still owed.
+//! Before it arms it sounds, unless rows come one at a time: it tests `IN_FLIGHT` once. Taken, that shows producers at
+//! work, who would all have to ring, and it lingers on for a while. This proves nothing; the test after arming is still
+//! owed.
 //!
 //! Rings one upon the other do not wake it if they are for rows one at a time: then a ring costs nobody a wait, and a look
 //! at an interval would come later. That they are is seen while awake, in silence, and believed for a second.
@@ -47,6 +48,9 @@
 
 use std::time::{Duration, Instant};
 
+use evidence::Evidence;
+
+mod evidence;
 #[cfg(test)]
 mod model;
 #[cfg(test)]
@@ -54,14 +58,11 @@ mod tests;
 
 /// How long a reactor keeps looking after it found something, before it arms.
 const LINGER: Duration = Duration::from_millis(10);
-/// The longest linger after rings that found nothing.
-const LONGEST_LINGER: Duration = Duration::from_secs(1);
-/// For how long a reactor stays armed that has seen rows come one at a time.
-const TRICKLE: Duration = Duration::from_secs(1);
 /// How often a lingering reactor looks.
 const PACE: Duration = Duration::from_millis(1);
-/// Rings that found nothing count as one upon the other within this.
-const QUIET: Duration = Duration::from_secs(1);
+/// How often a reactor looks that somebody keeps from arming, and how long after it tries again.
+const JAMMED_PACE: Duration = Duration::from_millis(50);
+const JAMMED: Duration = Duration::from_secs(1);
 /// Naps of a drowsy reactor: the first, and the longest while a producer is at work.
 const FIRST_NAP: Duration = Duration::from_millis(1);
 const LONGEST_NAP: Duration = Duration::from_millis(50);
@@ -92,7 +93,7 @@ pub(crate) enum Step {
 pub(crate) struct Look {
     /// Some channel had a free slot, so there was a claim at all.
     pub(crate) free: bool,
-    /// Every channel that had a free slot gave fewer rows than it has slots.
+    /// Every channel that had a free slot gave fewer rows than it was asked for.
     pub(crate) short: bool,
     /// How many rows were found.
     pub(crate) found: usize,
@@ -112,15 +113,9 @@ pub(crate) struct Posture {
     roused: Option<Roused>,
     /// When the last sleep or nap began.
     rested_at: Option<Instant>,
-    /// What the looks since it got up have shown.
-    awake: Awake,
-    /// Until then rows are taken to come one at a time, each ringing for itself.
-    trickle_until: Option<Instant>,
-    /// Since when silent producers have been at work, each time that it would have armed, and no row was for us.
-    bustle_since: Option<Instant>,
-    /// The last ring that found nothing (or the end of the linger it caused), and the next such linger.
-    last_empty: Option<Instant>,
-    empty_linger: Duration,
+    evidence: Evidence,
+    /// Somebody kept it from arming at the last try.
+    jammed: bool,
     lost_at: Option<Instant>,
 }
 
@@ -169,14 +164,6 @@ impl Drowsy {
     }
 }
 
-/// A time awake, from the look that got it up.
-#[derive(Clone, Copy, Debug)]
-struct Awake {
-    since: Instant,
-    /// A look found more than one row.
-    crowded: bool,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Roused {
     by_ring: bool,
@@ -194,14 +181,8 @@ impl Posture {
             drowsy: Drowsy::begin(now),
             roused: None,
             rested_at: None,
-            awake: Awake {
-                since: now,
-                crowded: false,
-            },
-            trickle_until: None,
-            bustle_since: None,
-            last_empty: None,
-            empty_linger: LINGER,
+            evidence: Evidence::new(now),
+            jammed: false,
             lost_at: None,
         }
     }
@@ -221,7 +202,8 @@ impl Posture {
         }
     }
 
-    /// Is the next due instant needed with the next look? Not while awake, when the next look is close anyway.
+    /// Is the next due instant needed with the next look? Always where nobody listens; otherwise not while awake, when the
+    /// next look is close anyway.
     pub(crate) fn wants_next_due(&self) -> bool {
         !self.listening || matches!(self.phase, Phase::LastLook { .. } | Phase::Roused)
     }
@@ -230,7 +212,8 @@ impl Posture {
     pub(crate) fn connected(&mut self, now: Instant) {
         self.listening = true;
         self.armed = false;
-        self.phase = Phase::Looking { until: now };
+        self.jammed = false;
+        self.phase = self.get_up(now, now);
     }
 
     /// The listening session is gone, and its locks with it.
@@ -240,23 +223,30 @@ impl Posture {
         }
         self.listening = false;
         self.armed = false;
-        self.phase = Phase::Looking { until: now };
+        self.jammed = false;
+        self.phase = self.get_up(now, now);
     }
 
-    /// `ASLEEP` is held, or was refused within the lock time-out.
+    /// `ASLEEP` is held, or was refused within the lock time-out: then look at an interval, and try again.
     pub(crate) fn armed(&mut self, held: bool, now: Instant) {
         self.armed = held;
+        self.jammed = !held;
         self.roused = None;
-        self.bustle_since = None;
+        self.evidence.armed();
         self.drowsy = Drowsy::begin(now);
         self.phase = if held {
             Phase::Testing
         } else {
             Phase::Lingering {
-                until: now + QUIET,
-                pace: BEREFT_PACE,
+                until: now + JAMMED,
+                pace: JAMMED_PACE,
             }
         };
+    }
+
+    /// Was the last try to arm refused?
+    pub(crate) fn is_jammed(&self) -> bool {
+        self.jammed
     }
 
     /// Is `ASLEEP` held?
@@ -279,7 +269,7 @@ impl Posture {
 
     /// A look could not be made. It proves nothing, so start again awake.
     pub(crate) fn failed(&mut self, now: Instant) {
-        self.phase = Phase::Looking { until: now };
+        self.phase = self.get_up(now, now);
     }
 
     /// A look came back.
@@ -288,7 +278,7 @@ impl Posture {
         self.phase = if !look.free {
             Phase::Saturated
         } else if !look.short {
-            self.awake.crowded = true;
+            self.evidence.note_backlog();
             Phase::Looking { until: now + LINGER }
         } else {
             match self.phase {
@@ -304,7 +294,7 @@ impl Posture {
     pub(crate) fn woken(&mut self, by_ring: bool, now: Instant) {
         self.phase = match self.phase {
             Phase::Lingering { until, .. } => Phase::Looking { until },
-            Phase::Saturated => Phase::Looking { until: now + LINGER },
+            Phase::Saturated => self.get_up(now + LINGER, now),
             Phase::Polling => Phase::Looking { until: now },
             Phase::Drowsy => {
                 self.rouse(by_ring, now);
@@ -327,55 +317,40 @@ impl Posture {
 
     fn after_awake_look(&mut self, look: Look, until: Instant, now: Instant) -> Phase {
         let until = if look.found > 0 { until.max(now + LINGER) } else { until };
-        self.awake.crowded |= look.found > 1;
-        if look.found > 0 {
-            self.bustle_since = None;
-        }
+        self.evidence.note_found(look.found);
         if !self.listening {
             Phase::Polling
-        } else if look.found == 1 && self.trickles(now) {
+        } else if look.found == 1 && self.evidence.conclude_trickle(now) {
             Phase::Arming
         } else if look.found > 0 {
             // Where one was, more may be by now; the pause is for looks that find nothing.
             Phase::Looking { until }
         } else if now < until {
-            // The longer the linger, the slower its looks: a thousand of them in all at most.
-            let lasts = self.empty_linger.max(self.bustle(now));
-            Phase::Lingering {
-                until,
-                pace: (lasts / 100).clamp(PACE, 10 * PACE),
-            }
+            let pace = if self.jammed {
+                JAMMED_PACE
+            } else {
+                self.evidence.pace(now)
+            };
+            Phase::Lingering { until, pace }
+        } else if self.jammed {
+            Phase::Arming
         } else {
             Phase::Sounding
         }
     }
 
     /// Where producers commit one upon the other and the rows are not for us, or others are quicker, to arm would make all
-    /// of them ring, and sleep would not come of it. So it lingers on, for ever longer. But not for more than a moment: it
-    /// may as well be one transaction that takes long.
+    /// of them ring, and sleep would not come of it. So it lingers on, for a moment.
     fn after_sounding(&mut self, clean: bool, now: Instant) -> Phase {
-        self.bustle_since.get_or_insert(now);
-        let lasted = self.bustle(now);
-        if clean || lasted > LONGEST_LINGER {
-            return Phase::Arming;
-        }
-        Phase::Looking {
-            until: now + lasted.max(LINGER),
-        }
-    }
-
-    fn bustle(&self, now: Instant) -> Duration {
-        self.bustle_since.map_or(Duration::ZERO, |since| now - since)
+        let put_off = if clean { None } else { self.evidence.note_bustle(now) };
+        put_off.map_or(Phase::Arming, |until| Phase::Looking { until })
     }
 
     fn after_last_look(&mut self, look: Look, clean: bool, roused: Option<Roused>, now: Instant) -> Phase {
-        if roused.is_some_and(|roused| roused.by_ring && !roused.lone) {
-            if self.is_load(look, now) {
-                return self.get_up(now);
-            }
-            if look.found == 0 && !self.is_accident(now) {
-                return self.linger_longer(now);
-            }
+        if let Some(roused) = roused.filter(|roused| roused.by_ring)
+            && let Some(up) = self.after_ring(look, roused, now)
+        {
+            return up;
         }
         if clean && !look.locked {
             self.sleep(now)
@@ -385,63 +360,30 @@ impl Posture {
     }
 
     fn after_rouse(&mut self, look: Look, roused: Option<Roused>, now: Instant) -> Phase {
-        let roused = roused.unwrap_or(Roused {
-            by_ring: false,
-            lone: true,
-        });
-        if !roused.lone && self.is_load(look, now) {
-            return self.get_up(now);
-        }
-        if roused.by_ring && look.found == 0 && !self.is_accident(now) {
-            return self.linger_longer(now);
-        }
-        self.rest(look.locked, now)
-    }
-
-    /// Is it for us to look, rather than for producers to ring? Rows that come one at a time, each when the last one is
-    /// done with, ring for nobody else to wait, and a ring is sooner than the next look at an interval would be.
-    fn is_load(&self, look: Look, now: Instant) -> bool {
-        look.found > 1 || (look.found == 1 && self.trickle_until.is_none_or(|until| now >= until))
-    }
-
-    fn get_up(&mut self, now: Instant) -> Phase {
-        self.awake = Awake {
-            since: now,
-            crowded: false,
+        let up = match roused {
+            Some(roused) if roused.by_ring => self.after_ring(look, roused, now),
+            Some(roused) if !roused.lone && self.evidence.is_load(look.found, now) => {
+                Some(self.get_up(now + LINGER, now))
+            }
+            _ => None,
         };
-        Phase::Looking { until: now + LINGER }
+        up.unwrap_or_else(|| self.rest(look.locked, now))
     }
 
-    /// Has no look of a whole linger found more than one row, although nobody had to ring? Asked anew every so often: what
-    /// rings one at a time may be many producers that wait for each other's bell, which only silence can tell.
-    fn trickles(&mut self, now: Instant) -> bool {
-        if now - self.awake.since < LINGER {
-            return false;
+    /// Whether a ring, and what the look after it found, are load; then it gets up.
+    fn after_ring(&mut self, look: Look, roused: Roused, now: Instant) -> Option<Phase> {
+        if !roused.lone && self.evidence.is_load(look.found, now) {
+            return Some(self.get_up(now + LINGER, now));
         }
-        let crowded = std::mem::replace(&mut self.awake.crowded, false);
-        self.awake.since = now;
-        self.trickle_until = (!crowded).then_some(now + TRICKLE);
-        !crowded
-    }
-
-    /// A ring for a row that another reactor was quicker to take. One is an accident; one upon the other is load, and
-    /// then it is for us to look, not for every producer to ring.
-    fn is_accident(&mut self, now: Instant) -> bool {
-        let quiet = self
-            .last_empty
-            .is_none_or(|before| now.saturating_duration_since(before) > QUIET);
-        if quiet {
-            self.empty_linger = LINGER;
-            self.last_empty = Some(now);
+        if look.found == 0 && !self.evidence.note_empty_ring(now) {
+            let until = self.evidence.linger_longer(now);
+            return Some(self.get_up(until, now));
         }
-        quiet
+        None
     }
 
-    fn linger_longer(&mut self, now: Instant) -> Phase {
-        self.trickle_until = None;
-        let until = now + self.empty_linger;
-        self.empty_linger = (self.empty_linger * 2).min(LONGEST_LINGER);
-        self.last_empty = Some(until);
+    fn get_up(&mut self, until: Instant, now: Instant) -> Phase {
+        self.evidence.got_up(now);
         Phase::Looking { until }
     }
 

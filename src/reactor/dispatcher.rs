@@ -100,7 +100,7 @@ impl Dispatcher {
     }
 
     fn armed(&mut self, held: bool) {
-        if !held {
+        if !held && !self.posture.is_jammed() {
             tracing::warn!("the bell cannot be armed: somebody holds its lock; looking at an interval");
         }
         self.posture.armed(held, Instant::now());

@@ -1,5 +1,6 @@
 //! When it stays armed, and when it gives up sleeping: what costs producers rings, but never a row.
 
+use super::evidence::{LONGEST_LINGER, QUIET, TRICKLE};
 use super::*;
 
 const NOTHING: Look = Look {
@@ -99,10 +100,8 @@ fn rows_that_come_one_at_a_time_are_rung_for() {
 #[test]
 fn rows_that_come_together_are_looked_for_even_if_one_at_a_time_came_before() {
     let mut now = Instant::now();
-    let posture = Posture {
-        trickle_until: Some(now + TRICKLE),
-        ..asleep(now)
-    };
+    let mut posture = asleep(now);
+    posture.evidence.trickle_until = Some(now + TRICKLE);
     let two = Look { found: 2, ..NOTHING };
     let (mut one_at_a_time, mut together) = (posture.clone(), posture);
     now += PACE;
@@ -149,10 +148,10 @@ fn rings_for_what_others_took_wake_it_up_for_ever_longer() {
 fn a_ring_that_ends_a_nap_and_finds_nothing_is_load_too() {
     let mut now = Instant::now();
     let mut posture = Posture {
-        last_empty: Some(now),
         phase: Phase::Drowsy,
         ..asleep(now)
     };
+    posture.evidence.last_empty = Some(now);
     now += PACE;
     posture.woken(true, now);
     assert_eq!(posture.step(now), Step::Test);
@@ -206,4 +205,35 @@ fn where_no_producer_is_at_work_it_arms_at_once() {
     assert_eq!(posture.step(now), Step::Test);
     posture.tested(true, now);
     assert_eq!(posture.step(now), Step::Arm);
+}
+
+#[test]
+fn a_single_row_right_after_it_got_up_is_no_trickle() {
+    let mut now = Instant::now();
+    let mut posture = asleep(now);
+    now += QUIET;
+    ring(&mut posture, &mut now, NOTHING, PACE);
+    now += LINGER;
+    ring(&mut posture, &mut now, NOTHING, PACE);
+    assert_eq!(posture.step(now), Step::Disarm, "a second ring for what others took");
+    posture.disarmed();
+    now += PACE;
+    posture.looked(FOUND, now);
+    assert_eq!(posture.step(now), Step::Look);
+}
+
+#[test]
+fn one_that_is_kept_from_arming_looks_at_an_interval_and_tries_again() {
+    let mut now = Instant::now();
+    let mut posture = Posture::new(now);
+    posture.connected(now);
+    posture.looked(NOTHING, now);
+    posture.tested(true, now);
+    posture.armed(false, now);
+    assert!(posture.is_jammed());
+    let begun = now;
+    let looks = lingers(&mut posture, &mut now, 2 * JAMMED);
+    assert_eq!(posture.step(now), Step::Arm);
+    assert!(now - begun >= JAMMED && now - begun <= JAMMED + JAMMED_PACE);
+    assert!((15..=20).contains(&looks), "{looks} looks");
 }

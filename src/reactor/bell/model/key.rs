@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use super::reactor::Reactor;
 use super::world::World;
-use crate::reactor::bell::{LINGER, LONGEST_LINGER, Phase, Posture, QUIET};
+use crate::reactor::bell::evidence::{LONGEST_LINGER, QUIET};
+use crate::reactor::bell::{LINGER, Phase, Posture};
 
 impl World {
     /// A hash: of ten million worlds, one in a few million runs would take two for the same.
@@ -51,10 +52,14 @@ fn hash_posture(posture: &Posture, now: Instant, hasher: &mut DefaultHasher) {
     let past = |since: Option<Instant>, limit| since.is_none_or(|since| now.saturating_duration_since(since) > limit);
     let roused = posture.roused.map(|roused| (roused.by_ring, roused.lone));
     let until = |instant: Option<Instant>| instant.is_some_and(|until| now < until);
-    (posture.listening, posture.armed, phase, more, roused).hash(hasher);
-    (past(posture.rested_at, LINGER), past(posture.last_empty, QUIET)).hash(hasher);
-    let young = now - posture.awake.since < LINGER;
-    (young, posture.awake.crowded, until(posture.trickle_until)).hash(hasher);
-    let bustles = posture.bustle_since.is_some() && past(posture.bustle_since, LONGEST_LINGER);
+    (posture.listening, posture.armed, posture.jammed, phase, more, roused).hash(hasher);
+    (
+        past(posture.rested_at, LINGER),
+        past(posture.evidence.last_empty, QUIET),
+    )
+        .hash(hasher);
+    let young = now - posture.evidence.awake_since < LINGER;
+    (young, posture.evidence.crowded, until(posture.evidence.trickle_until)).hash(hasher);
+    let bustles = posture.evidence.bustle_since.is_some() && past(posture.evidence.bustle_since, LONGEST_LINGER);
     bustles.hash(hasher);
 }
