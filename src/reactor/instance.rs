@@ -129,7 +129,7 @@ impl Anchor {
     }
 
     /// Holds on for as long as it is polled. No pause between two tries is longer than 2 s, jitter included: who has
-    /// been back for less than 5 s buries nobody, and by then everybody is to have the lock again.
+    /// been back for less than 5 s judges nobody, and by then everybody is to have the lock again.
     pub(crate) async fn run(self) {
         let pauses = RetryPolicy::exponential(Duration::from_millis(100), Duration::from_millis(1300)).jitter(0.5);
         let mut failures = 0;

@@ -156,7 +156,7 @@ impl Listener {
 
     /// One session, from connect to its end; answers with why it ended.
     async fn connect_and_listen(&self, pauses: &mut ExponentialBackoff) -> Error {
-        let direct = match self.database.connect_direct("listener").await {
+        let direct = match self.database.connect_direct("doorbell listener").await {
             Ok(direct) => direct,
             Err(error) => return error,
         };
@@ -180,9 +180,10 @@ impl Listener {
         while let Some(message) = messages.next().await {
             match message {
                 Ok(AsyncMessage::Notification(notification)) => {
-                    self.wake.poke(Reasons::RING);
                     if notification.payload() == NEW_REACTOR {
                         self.instance.not_alone();
+                    } else {
+                        self.wake.poke(Reasons::RING);
                     }
                 }
                 Ok(_) => {}

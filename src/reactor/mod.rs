@@ -122,7 +122,7 @@ impl Reactor {
     /// parked as `failed`); every outcome is written; other reactors are told to look.
     ///
     /// While the server cannot be reached it waits and tries again, from the start on. Dropping the future stops at once;
-    /// claimed rows then wait for the end of their lease.
+    /// claimed rows are then rescued by another reactor, or wait for the end of their lease.
     ///
     /// # Errors
     ///

@@ -3,11 +3,12 @@
 //! While somebody holds a snapshot open, vacuum may not remove the index entries of rows that went through since, and a look
 //! from the beginning of the index walks over all of them. So a look begins a little before the last one that left nothing
 //! behind. What lies further back is a row whose transaction took long to commit, one that was inserted due in the past,
-//! one whose lock somebody held: each such look is followed by one question from the beginning, beside the dispatcher
+//! one whose lock somebody held: such looks are followed by a question from the beginning, beside the dispatcher
 //! ([`Rearguard`]), and if a row is found there, the next look reaches all the way.
 //!
-//! No row waits longer than one such question and one look. The question is asked after the look, so it sees whatever the
-//! look could have seen; it is asked anew for each look, and begun after it was asked for.
+//! No row waits longer than the question that is under way, the pause after it (1 s at most), one question and one look. A
+//! question is begun after the look that it is for, so it sees whatever that look could have seen; looks that end
+//! meanwhile share the next one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! The reactor's place on the list of reactors, and what it does for those on it that have died.
 //!
-//! A lease that ends brings the row of a dead reactor back by itself. This is quicker: a second or so after its end.
+//! A lease that ends brings the row of a dead reactor back by itself. This is quicker: a second or two after the reactor's end.
 //!
 //! - A reactor shows the key of its lock on the list while it holds it, and while the others would see that (`present`).
 //!   One that cannot hold it, having no direct connection, is left to the leases.
@@ -44,6 +44,8 @@ pub(crate) struct Rescuer {
     peers: bool,
     /// Dead reactors on the list whose rows were rescued.
     rescued: HashSet<Uuid>,
+    /// Rounds that failed, one upon the other.
+    failures: u32,
 }
 
 impl Rescuer {
@@ -55,14 +57,16 @@ impl Rescuer {
             shown: false,
             peers: false,
             rescued: HashSet::new(),
+            failures: 0,
         }
     }
 
     /// Goes on for as long as it is polled.
     pub(crate) async fn run(mut self) {
         loop {
-            if let Err(error) = self.round().await {
-                tracing::debug!(error = %error.chain(), "could not look after the other reactors");
+            match self.round().await {
+                Ok(()) => self.failures = 0,
+                Err(error) => self.failed(&error),
             }
             let interval = if self.peers {
                 LOOK_INTERVAL
@@ -75,6 +79,15 @@ impl Rescuer {
             if changed.is_ok() {
                 self.presented = None;
             }
+        }
+    }
+
+    fn failed(&mut self, error: &Error) {
+        self.failures += 1;
+        if self.failures == 1 {
+            tracing::warn!(error = %error.chain(), "cannot look after the other reactors; trying until it works");
+        } else {
+            tracing::debug!(error = %error.chain(), failures = self.failures, "cannot look after the other reactors");
         }
     }
 

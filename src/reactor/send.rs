@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use tokio::sync::{mpsc, oneshot};
@@ -39,9 +39,9 @@ impl Send {
         } = self;
         let channel = &shared.channels[slot.channel];
         let (id, attempt) = (claimed.id, claimed.attempt);
-        let notification = notification(claimed, claimed_at, channel);
+        let (notification, limit) = notification(claimed, claimed_at, channel);
         // Around all of it, so that a sender that panics before its first await, or when it is dropped, is caught as well.
-        let ending = AssertUnwindSafe(ending(&notification, channel, cut)).catch_unwind();
+        let ending = AssertUnwindSafe(ending(&notification, limit, channel, cut)).catch_unwind();
         let ending = ending
             .await
             .unwrap_or_else(|panic| Some(Ending::Panicked(panic_message(&*panic))));
@@ -69,12 +69,13 @@ impl Send {
     }
 }
 
-fn notification(claimed: Claimed, claimed_at: Instant, channel: &Channel) -> Notification {
+/// What is sent, and how long that may take.
+fn notification(claimed: Claimed, claimed_at: Instant, channel: &Channel) -> (Notification, Duration) {
     let timeout = claimed
         .expires_in
         .map_or(channel.config.timeout, |left| left.min(channel.config.timeout));
     let now = Instant::now();
-    Notification {
+    let notification = Notification {
         id: claimed.id,
         channel: Arc::clone(&channel.name),
         recipient: claimed.recipient,
@@ -83,11 +84,17 @@ fn notification(claimed: Claimed, claimed_at: Instant, channel: &Channel) -> Not
         max_attempts: claimed.max_attempts,
         enqueued_to_send: claimed.age.saturating_add(now - claimed_at),
         deadline: now + timeout,
-    }
+    };
+    (notification, timeout)
 }
 
 /// How the send ended; `None` when the row turned out to be somebody else's by now.
-async fn ending(notification: &Notification, channel: &Channel, cut: oneshot::Receiver<Cut>) -> Option<Ending> {
+async fn ending(
+    notification: &Notification,
+    limit: Duration,
+    channel: &Channel,
+    cut: oneshot::Receiver<Cut>,
+) -> Option<Ending> {
     tokio::select! {
         biased;
         answer = channel.sender.send(notification) => Some(Ending::Answered(answer)),
@@ -95,7 +102,7 @@ async fn ending(notification: &Notification, channel: &Channel, cut: oneshot::Re
             Ok(Cut::Shutdown) => Some(Ending::Aborted),
             Ok(Cut::FenceLost) | Err(_) => None,
         },
-        () = tokio::time::sleep_until(notification.deadline().into()) => Some(Ending::TimedOut(channel.config.timeout)),
+        () = tokio::time::sleep_until(notification.deadline().into()) => Some(Ending::TimedOut(limit)),
     }
 }
 

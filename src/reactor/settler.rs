@@ -1,7 +1,8 @@
 //! Writes outcomes, in batches made of whatever has queued up while the batch before was written: light load settles at
 //! once, heavy load batches itself, and a slow database slows dispatch through the bounded queue.
 //!
-//! An outcome is tried until it is written or the row is no longer ours. An outcome lost is a second send. One whose row
+//! An outcome is tried until it is written or the row is no longer ours, or until the database refuses it even without the
+//! sender's words; then its lease ends and the row comes back. An outcome lost is a second send. One whose row
 //! is locked by somebody else is set aside, so that it holds up no other.
 
 use std::collections::{HashMap, VecDeque};

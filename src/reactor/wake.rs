@@ -21,7 +21,8 @@ impl Reasons {
     pub(crate) const SLOT: Reasons = Reasons(2);
     /// A retry of our own was written: the next due instant may have moved.
     pub(crate) const DUE: Reasons = Reasons(4);
-    /// Something about the reactor itself changed: listener gone or back, settling again, stopping.
+    /// Something about the reactor itself changed: listener gone or back, settling again, stopping;
+    /// or a row was found that looks did not reach.
     pub(crate) const NEWS: Reasons = Reasons(8);
 
     pub(crate) fn contains(self, other: Reasons) -> bool {

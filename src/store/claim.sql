@@ -5,7 +5,7 @@
 -- the index, and would be walked over at every claim
 --
 -- Locks each row it takes, FOR NO KEY UPDATE (a foreign key check on the row does not stand in the way), and skips rows
--- that others hold. One range of notification_jobs_due a channel: (channel =, next_attempt_at <=), in order; then the
+-- that others hold. One range of notification_jobs_due a channel: (channel =, next_attempt_at <=, and >= where $6 is given), in order; then the
 -- rows by their places, which no plan does by reading the whole table. A row that somebody changed between our snapshot
 -- and our lock has another place by then: it is left for the next look. The sub-select is asked once, before the UPDATE
 -- begins: as a join the planner might ask it more often, and take more rows than were asked for.

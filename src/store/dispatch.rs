@@ -39,7 +39,7 @@ pub(crate) struct Claims {
     pub(crate) failed: Vec<Uuid>,
     /// Rows that the claim settled as `expired`.
     pub(crate) expired: Vec<Uuid>,
-    /// Every channel gave fewer rows than it has slots.
+    /// Every channel gave fewer rows than it was asked for.
     pub(crate) short: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The statements, one a file, whose header says what it locks and which index serves it. The only place that knows
-//! columns.
+//! The statements of reactors and of the queue, one a file, whose header says what it locks and which index serves it. The
+//! only place of the two that knows columns.
 
 use crate::schema::Schema;
 

@@ -39,7 +39,7 @@ pub(crate) struct Peer {
     pub(crate) id: Uuid,
     /// Nobody holds its lock.
     pub(crate) free: bool,
-    /// It was given up for dead before.
+    /// It was given up for dead before; or it never showed a lock and fell silent, then there is nothing to be rescued.
     pub(crate) dead: bool,
 }
 

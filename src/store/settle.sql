@@ -12,8 +12,8 @@
 --
 -- A row is written only if it is still pending under the claim that is being settled, or if it bears a lower claim: then a
 -- crash of the server lost our claim, and the outcome counts all the same. Rows that are no longer ours are missing from
--- the answer. Whether an attempt is left is decided here and nowhere else, by the row as it is now: max_attempts may have
--- been changed meanwhile.
+-- the answer. Whether an attempt is left for a retry is decided here, by the row as it is now: max_attempts may have been
+-- changed meanwhile. What nobody settled is decided by claim.sql and rescue.sql.
 WITH setting AS MATERIALIZED (
     SELECT set_config('synchronous_commit',
                       CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'

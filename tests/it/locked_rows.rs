@@ -224,7 +224,7 @@ async fn a_claim_that_waits_for_a_locked_table_does_not_cost_the_listening_sessi
     let (db, recording) = (TestDb::new().await, Recording::new());
     let running = Running::start(db.reactor(recording.clone())).await;
     let holder = lock_the_table_around_a_due_row(&db).await;
-    let pid = waiting_backend(&db, "listener").await;
+    let pid = waiting_backend(&db, "doorbell listener").await;
     // Longer than the session waits for a lock.
     holder.batch_execute("SELECT pg_sleep(2.5); COMMIT").await.unwrap();
     db.becomes("sent=1").await;

@@ -153,7 +153,7 @@ const NOTE_CLAIMS: &str = "
     END $$;
     CREATE TRIGGER note_claim BEFORE UPDATE ON notification_jobs FOR EACH STATEMENT EXECUTE FUNCTION note_claim()";
 
-/// More than the second without a ring after which a row is a lone one.
+/// More than the second after which a ring that finds nothing passes for an accident again.
 const QUIET: Duration = Duration::from_millis(1200);
 
 /// One of them takes it, and each of the others looks for it once. Who looks while another takes it finds it locked, does
@@ -171,7 +171,7 @@ async fn a_lone_row_costs_each_other_sleeping_reactor_one_late_claim_at_most() {
     for rows in 1..=4 {
         db.insert("me").await;
         db.becomes(&format!("sent={rows}")).await;
-        // Long enough for claims too many, which come within milliseconds, and for the next row to be a lone one.
+        // Long enough for claims too many, which come within milliseconds, and for the next empty ring to be an accident.
         tokio::time::sleep(QUIET).await;
         let count = async |which| -> u64 {
             let sql = format!("SELECT count(*) FROM claims WHERE {which}");

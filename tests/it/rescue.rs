@@ -103,7 +103,7 @@ async fn no_backend_of_a_living_reactor_takes_its_rows_along_when_it_is_killed()
         );
     }
     // All of them at once, and those of the other.
-    db.terminate_backends("listener").await;
+    db.terminate_backends("doorbell listener").await;
     db.terminate_backends("doorbell%").await;
     client.batch_execute("SELECT pg_sleep(8)").await.unwrap();
     assert_eq!(value(&client, STATE).await, "3 2 0");
@@ -147,7 +147,7 @@ async fn who_has_just_come_back_waits_for_those_that_are_slower() {
     let pair = Pair::new([slow, db.database()], &client).await;
     // As a restart does it: all sessions of both go at once.
     proxy.set(Mode::Cut);
-    db.terminate_backends("listener").await;
+    db.terminate_backends("doorbell listener").await;
     db.terminate_backends("doorbell%").await;
     client.batch_execute(TWO_LOOKS_AND_MORE).await.unwrap();
     proxy.set(Mode::Pass);
