@@ -229,7 +229,7 @@ async fn a_claim_that_waits_for_a_locked_table_does_not_cost_the_listening_sessi
     holder.batch_execute("SELECT pg_sleep(2.5); COMMIT").await.unwrap();
     db.becomes("sent=1").await;
     let listeners = "SELECT string_agg(pid::text, ' ') FROM pg_stat_activity
-                     WHERE datname = current_database() AND application_name = 'listener'";
+                     WHERE datname = current_database() AND application_name = 'doorbell listener'";
     assert_eq!(db.value(listeners).await, pid, "another session listens");
     db.insert("another").await;
     db.becomes("sent=2").await;

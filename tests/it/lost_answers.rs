@@ -39,6 +39,33 @@ async fn rows_of_a_claim_whose_answer_never_came_are_given_back_and_sent_at_no_c
 }
 
 #[tokio::test]
+async fn one_of_them_that_somebody_holds_holds_up_no_other() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    let proxy = db.proxy().await;
+    let database = db.database_through(&proxy).build().unwrap();
+    let held_up = db.hold_up_claims().await;
+    let running = Running::start(reactor_on(database, recording.clone(), ChannelConfig::default())).await;
+    db.insert("slow").await;
+    held_up.has(1).await;
+    proxy.set(Mode::Cut);
+    held_up.let_go().await;
+    committed(&db, "pending 1 1").await;
+    let holder = db.client().await;
+    let hold = "BEGIN; SELECT FROM notification_jobs FOR UPDATE";
+    holder.batch_execute(hold).await.unwrap();
+    proxy.set(Mode::Pass);
+    db.insert("another").await;
+    // Less than a statement may wait for a lock.
+    let sent = tokio::time::timeout(Duration::from_secs(4), recording.next())
+        .await
+        .unwrap();
+    assert_eq!(sent.recipient(), "another");
+    holder.batch_execute("COMMIT").await.unwrap();
+    db.becomes("sent=2").await;
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn so_are_those_of_a_claim_that_is_committed_after_the_reactor_is_back() {
     let (db, recording) = (TestDb::new().await, Recording::new());
     let proxy = db.proxy().await;
