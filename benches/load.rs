@@ -22,8 +22,9 @@ const BURST: u32 = 10_000;
 
 #[derive(Parser)]
 struct Args {
-    /// Rows a second: these of the four rates alone, and no bursts
-    rates: Vec<f64>,
+    /// Rows a second: these rates alone, and no bursts
+    #[arg(value_parser = ["10", "100", "1000", "5000"])]
+    rates: Vec<String>,
 
     #[command(flatten)]
     options: Options,
@@ -49,7 +50,7 @@ async fn measure(database: &Database, args: &Args) -> Result<Vec<Goal>, doorbell
     let idle = idle(database, samples).await?;
     line("one row at a time", &idle);
     let idle_p50 = idle.p50_us().max(1) as f64;
-    let chosen = |rate: &f64| args.rates.is_empty() || args.rates.contains(rate);
+    let chosen = |rate: &f64| args.rates.is_empty() || args.rates.contains(&rate.to_string());
     let mut goals = vec![];
     for takes in SENDERS {
         for (rate, bound) in RATES.into_iter().filter(|(rate, _)| chosen(rate)) {

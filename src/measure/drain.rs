@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_postgres::{Client as PgClient, Statement};
 
-use super::probe::{Arrival, open};
+use super::probe::{Arrival, in_time, open};
 use super::reactor::Running;
 use super::senders::Gong;
 use crate::connect::Database;
@@ -113,13 +113,23 @@ impl Drain {
         let begun = Instant::now();
         Store::new(self.database.clone()).ring().await?;
         for _ in 0..self.jobs.get() {
-            let sent = tokio::time::timeout(PATIENCE, self.sends.recv()).await;
-            sent.map_err(|_| Error::timeout(format!("the reactor sent nothing for {PATIENCE:?}")))?;
+            in_time(PATIENCE, "the reactor sent no row", self.sent()).await?;
         }
+        in_time(PATIENCE, "the reactor did not settle the last rows", self.finished()).await?;
+        Ok(begun.elapsed())
+    }
+
+    async fn sent(&mut self) -> Result<(), Error> {
+        let sent = self.sends.recv().await;
+        sent.map(drop)
+            .ok_or_else(|| Error::connection("the measured reactor ended by itself"))
+    }
+
+    async fn finished(&self) -> Result<(), Error> {
         while self.client.query_one(&self.unfinished, &[]).await?.try_get(0)? {
             tokio::time::sleep(PACE).await;
         }
-        Ok(begun.elapsed())
+        Ok(())
     }
 
     /// The backlog, with nothing left to be done about it: neither dead rows, nor statistics that speak of another table.

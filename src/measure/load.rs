@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::latencies::Latencies;
 use super::open_loop::OpenLoop;
-use super::probe::{Arrival, open};
+use super::probe::{Arrival, in_time, open};
 use super::reactor::Running;
 use super::senders::{Gong, Work};
 use crate::connect::Database;
@@ -85,9 +85,13 @@ async fn insert_bursts(database: &Database, bursts: u32, rows: u32) -> Result<Ve
         tokio::time::sleep(BETWEEN_BURSTS).await;
         let begun = Instant::now();
         producer.execute(&burst, &[&i64::from(rows)]).await?;
-        while producer.query_one(&unfinished, &[]).await?.try_get(0)? {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        in_time(PATIENCE, "a burst was not through", async {
+            while producer.query_one(&unfinished, &[]).await?.try_get(0)? {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Ok(())
+        })
+        .await?;
         times.push(begun..Instant::now());
     }
     Ok(times)

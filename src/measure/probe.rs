@@ -82,7 +82,7 @@ impl Probe {
         let recipient = self.rows.to_string();
         let begun = Instant::now();
         self.producer.execute(&self.insert, &[&recipient]).await?;
-        let arrived = in_time("a row did not arrive", self.arrival_of(&recipient)).await?;
+        let arrived = in_time(PATIENCE, "a row did not arrive", self.arrival_of(&recipient)).await?;
         Ok(arrived - begun)
     }
 
@@ -92,7 +92,7 @@ impl Probe {
     ///
     /// The server's, or [`Error::is_timeout`]: something was still going on after 10 s.
     pub async fn settled(&self) -> Result<(), Error> {
-        in_time("a row was not done with", self.finish()).await
+        in_time(PATIENCE, "a row was not done with", self.finish()).await
     }
 
     async fn arrival_of(&mut self, recipient: &str) -> Result<Instant, Error> {
@@ -115,10 +115,14 @@ impl Probe {
     }
 }
 
-async fn in_time<T>(complaint: &str, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    match tokio::time::timeout(PATIENCE, work).await {
+pub(super) async fn in_time<T>(
+    limit: Duration,
+    complaint: &str,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(limit, work).await {
         Ok(result) => result,
-        Err(_) => Err(Error::timeout(format!("{complaint} within {PATIENCE:?}"))),
+        Err(_) => Err(Error::timeout(format!("{complaint} within {limit:?}"))),
     }
 }
 

@@ -16,7 +16,7 @@ fn one_at_a_time(retry: Duration) -> ChannelConfig {
 }
 
 #[tokio::test]
-async fn rows_are_shared_out_and_none_is_sent_twice() {
+async fn none_of_several_reactors_sends_a_row_twice() {
     let (db, recording) = (TestDb::new().await, Recording::new());
     let mut running = Vec::new();
     for _ in 0..3 {
