@@ -9,7 +9,7 @@ use crate::connect::Database;
 use crate::outcome::Outcome;
 use crate::reactor::listener::SETTINGS;
 use crate::reactor::reach::Reach;
-use crate::store::{Held, Lookout, Settlement, Store};
+use crate::store::{Held, Lookout, Settlement, Store, Wanted};
 use crate::{Error, Uuid};
 
 const INSERT: &str = r#"INSERT INTO :"schema".notification_jobs (channel, recipient) VALUES ($1, 'me')"#;
@@ -59,11 +59,15 @@ impl Claims {
     pub async fn time_one(&mut self) -> Result<Duration, Error> {
         self.producer.execute(&self.insert, &[&self.channel]).await?;
         let begun = Instant::now();
-        let reach = self.reach.duration(begun);
-        let wanted = [(self.channel, 1)];
+        let wanted = [Wanted {
+            index: 0,
+            channel: self.channel,
+            slots: 1,
+            reach: self.reach.duration(begun),
+        }];
         let claim = self
             .store
-            .claim(Some(&self.lookout), &wanted, false, self.reactor, LEASE, reach);
+            .claim(Some(&self.lookout), &wanted, false, self.reactor, LEASE);
         let claims = claim.await?;
         let took = begun.elapsed();
         if !self.backlog {

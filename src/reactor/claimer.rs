@@ -12,20 +12,20 @@ use crate::reactor::listener::Session;
 use crate::reactor::send::Send;
 use crate::reactor::settler::Settle;
 use crate::reactor::state::{Shared, count};
-use crate::store::{Claims, Held};
+use crate::store::{Claims, Held, NextDue, Wanted};
 
 /// At most so many rows of one channel are claimed at once while another has free slots too: a lone alert comes with the
 /// next look, and that takes as long as its rows are many.
 const FAIR_SHARE: u32 = 250;
 
-/// Channels with free slots, and how many of these each has.
-pub(crate) type Free = [(usize, u32)];
+/// Channels with free slots.
+pub(crate) type Free = [FreeChannel];
 
-/// From where a look is made, and how far back.
+/// A channel that has free slots.
 #[derive(Clone, Copy)]
-pub(crate) struct View<'a> {
-    /// The listening session; without one, the pool.
-    pub(crate) session: Option<&'a Arc<Session>>,
+pub(crate) struct FreeChannel {
+    pub(crate) index: usize,
+    pub(crate) slots: u32,
     /// How long a row may have been due to be seen. `None`: for ever.
     pub(crate) reach: Option<Duration>,
 }
@@ -33,20 +33,10 @@ pub(crate) struct View<'a> {
 /// What a look found.
 pub(crate) struct Looked {
     pub(crate) found: usize,
-    /// Every channel gave fewer rows than it was asked for.
-    pub(crate) short: bool,
-    pub(crate) next: Next,
-}
-
-/// When the next row of the channels that were looked at is due.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Next {
-    /// Nobody asked, or the look was not short.
-    Unknown,
-    Never,
-    In(Duration),
-    /// One is due, but somebody holds its lock.
-    Locked,
+    /// The channels that gave fewer rows than they were asked for.
+    pub(crate) short: Vec<usize>,
+    /// When the next row is due; unknown if nobody asked, or not every channel was short.
+    pub(crate) next: Option<NextDue>,
 }
 
 pub(crate) struct Claimer {
@@ -70,102 +60,106 @@ impl Claimer {
     /// Claims and starts what is due now, at most `limit` rows, without a bell. Each channel is asked by itself, since the
     /// limit may be smaller than their free slots together, until it gives fewer rows than asked for.
     pub(crate) async fn drain(self, mut limit: u32) -> Result<(), Error> {
-        let pool = View {
-            session: None,
-            reach: None,
-        };
         let mut open: Vec<usize> = (0..self.shared.channels.len()).collect();
         while limit > 0 && !open.is_empty() {
             // Before the slots are counted, so that one freed later ends the wait below.
             self.shared.wake.clear();
-            let mut free = self.free_channels();
-            free.retain(|(channel, _)| open.contains(channel));
+            let mut free = self.free_channels(|_| None);
+            free.retain(|channel| open.contains(&channel.index));
             if free.is_empty() {
                 self.shared.wake.set().await;
             }
-            for (channel, slots) in free {
-                let slots = slots.min(limit);
-                if slots == 0 {
+            for mut channel in free {
+                channel.slots = channel.slots.min(limit);
+                if channel.slots == 0 {
                     break;
                 }
-                let looked = self.claim_and_start(pool, &[(channel, slots)]).await?;
+                let looked = self.claim_and_start(None, &[channel]).await?;
                 limit = limit.saturating_sub(u32::try_from(looked.found).unwrap_or(u32::MAX));
-                if looked.short {
-                    open.retain(|index| *index != channel);
-                }
+                open.retain(|index| !looked.short.contains(index));
             }
         }
         Ok(())
     }
 
-    pub(crate) fn free_channels(&self) -> Vec<(usize, u32)> {
-        let slots = (0..self.shared.channels.len()).map(|index| (index, self.shared.free_slots(index)));
-        slots.filter(|&(_, slots)| slots > 0).collect()
+    /// The channels with free slots; `reach` says how far back to look on each.
+    pub(crate) fn free_channels(&self, reach: impl Fn(usize) -> Option<Duration>) -> Vec<FreeChannel> {
+        let channels = (0..self.shared.channels.len()).map(|index| FreeChannel {
+            index,
+            slots: self.shared.free_slots(index),
+            reach: reach(index),
+        });
+        channels.filter(|channel| channel.slots > 0).collect()
     }
 
-    /// Claims for these slots and starts the sends. If `wants_next_due` and the claim is short it also learns when the next
-    /// row is due: in the same round trip where answers come in order, and otherwise afterwards, since before the claim it
-    /// would not hear of a row that the claim finds locked.
-    pub(crate) async fn look(&self, view: View<'_>, free: &Free, wants_next_due: bool) -> Result<Looked, Error> {
+    /// Claims for these slots, on the listening session if there is one, and starts the sends. If `wants_next_due` and every
+    /// channel is short it also learns when the next row is due: in the same round trip where answers come in order, and
+    /// otherwise afterwards, since before the claim it would not hear of a row that the claim finds locked.
+    pub(crate) async fn look(
+        &self,
+        session: Option<&Arc<Session>>,
+        free: &Free,
+        wants_next_due: bool,
+    ) -> Result<Looked, Error> {
         let in_order = |session: &Arc<Session>| {
-            let plain = |&(index, _): &(usize, u32)| self.shared.channels[index].config.on_unknown != OnUnknown::Hold;
-            free.iter().all(plain) && self.shared.store.keeps_order(session.lookout())
+            free.iter().all(|channel| !self.holds(channel.index)) && self.shared.store.keeps_order(session.lookout())
         };
-        let (mut looked, next) = if wants_next_due && view.session.is_some_and(in_order) {
-            let (looked, next) = futures::join!(self.claim_and_start(view, free), self.next_due(view, free));
+        let (mut looked, next) = if wants_next_due && session.is_some_and(in_order) {
+            let (looked, next) = futures::join!(self.claim_and_start(session, free), self.next_due(session, free));
             (looked?, Some(next))
         } else {
-            (self.claim_and_start(view, free).await?, None)
+            (self.claim_and_start(session, free).await?, None)
         };
-        if wants_next_due && looked.short {
-            looked.next = match next {
+        if wants_next_due && looked.short.len() == free.len() {
+            looked.next = Some(match next {
                 Some(next) => next?,
-                None => self.next_due(view, free).await?,
-            };
+                None => self.next_due(session, free).await?,
+            });
         }
         Ok(looked)
     }
 
-    async fn next_due(&self, view: View<'_>, free: &Free) -> Result<Next, Error> {
-        let name = |&(index, _): &(usize, u32)| &*self.shared.channels[index].name;
-        let names: Vec<&str> = free.iter().map(name).collect();
-        let lookout = view.session.map(|session| session.lookout());
-        let store = &self.shared.store;
-        let due = store
-            .next_due(lookout, &names, self.shared.instance.id(), view.reach)
-            .await?;
-        Ok(match due {
-            None => Next::Never,
-            Some(Duration::ZERO) => Next::Locked,
-            Some(due) => Next::In(due),
-        })
+    async fn next_due(&self, session: Option<&Arc<Session>>, free: &Free) -> Result<NextDue, Error> {
+        let wanted: Vec<Wanted<'_>> = free.iter().map(|channel| self.wanted(channel)).collect();
+        let lookout = session.map(|session| session.lookout());
+        let (store, instance) = (&self.shared.store, self.shared.instance.id());
+        store.next_due(lookout, &wanted, instance).await
     }
 
-    async fn claim_and_start(&self, view: View<'_>, free: &Free) -> Result<Looked, Error> {
-        let most = if free.len() > 1 { FAIR_SHARE } else { u32::MAX };
-        let (mut plain, mut hold) = (vec![], vec![]);
-        for &(index, slots) in free {
-            let channel = &self.shared.channels[index];
-            let wanted = match channel.config.on_unknown {
-                OnUnknown::Hold => &mut hold,
-                OnUnknown::Retry => &mut plain,
-            };
-            wanted.push((&*channel.name, slots.min(most)));
+    fn wanted(&self, channel: &FreeChannel) -> Wanted<'_> {
+        Wanted {
+            index: channel.index,
+            channel: &self.shared.channels[channel.index].name,
+            slots: channel.slots,
+            reach: channel.reach,
         }
+    }
+
+    fn holds(&self, channel: usize) -> bool {
+        self.shared.channels[channel].config.on_unknown == OnUnknown::Hold
+    }
+
+    async fn claim_and_start(&self, session: Option<&Arc<Session>>, free: &Free) -> Result<Looked, Error> {
+        let most = if free.len() > 1 { FAIR_SHARE } else { u32::MAX };
+        let wanted = free.iter().map(|channel| Wanted {
+            slots: channel.slots.min(most),
+            ..self.wanted(channel)
+        });
+        let (hold, plain): (Vec<_>, Vec<_>) = wanted.partition(|wanted| self.holds(wanted.index));
         // Both at once; and each answer counts, whatever becomes of the other.
-        let (plain, hold) = futures::join!(self.claim(view, &plain, false), self.claim(view, &hold, true));
+        let (plain, hold) = futures::join!(self.claim(session, &plain, false), self.claim(session, &hold, true));
         let claimed_at = Instant::now();
         let mut looked = Looked {
             found: 0,
-            short: true,
-            next: Next::Unknown,
+            short: vec![],
+            next: None,
         };
         let mut failure = None;
         for claims in [plain, hold] {
             match claims {
                 Ok(claims) => {
                     looked.found += claims.rows.len() + claims.failed.len() + claims.expired.len();
-                    looked.short &= claims.short;
+                    looked.short.extend(&claims.short);
                     self.start(claims, claimed_at);
                 }
                 Err(error) => failure = Some(error),
@@ -174,23 +168,15 @@ impl Claimer {
         failure.map_or(Ok(looked), Err)
     }
 
-    async fn claim(&self, view: View<'_>, wanted: &[(&str, u32)], hold: bool) -> Result<Claims, Error> {
+    async fn claim(&self, session: Option<&Arc<Session>>, wanted: &[Wanted<'_>], hold: bool) -> Result<Claims, Error> {
         if wanted.is_empty() {
-            return Ok(Claims {
-                rows: vec![],
-                failed: vec![],
-                expired: vec![],
-                short: true,
-            });
+            return Ok(Claims::default());
         }
         // On `hold` a claim waits for its flush, and would keep the listening session from hearing the next ring.
-        let session = view.session.filter(|_| !hold);
+        let session = session.filter(|_| !hold);
         let lookout = session.map(|session| session.lookout());
         let (instance, lease) = (self.shared.instance.id(), self.shared.lease);
-        let claim = self
-            .shared
-            .store
-            .claim(lookout, wanted, hold, instance, lease, view.reach);
+        let claim = self.shared.store.claim(lookout, wanted, hold, instance, lease);
         let claims = claim.await;
         if let (Some(session), Err(error)) = (session, &claims) {
             session.doubt(error);

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::Error;
 use crate::reactor::bell::{Look, Posture, Step};
-use crate::reactor::claimer::{Claimer, Looked, Next, View};
+use crate::reactor::claimer::{Claimer, Free, Looked};
 use crate::reactor::listener::{Link, Session};
 use crate::reactor::reach::Reach;
 use crate::reactor::settler::Settle;
@@ -27,7 +27,8 @@ pub(crate) struct Dispatcher {
     claimer: Claimer,
     scan_interval: Duration,
     posture: Posture,
-    reach: Reach,
+    /// Of each channel.
+    reaches: Vec<Reach>,
     session: Option<Arc<Session>>,
     /// What the last look that asked for it knows of the next due row.
     next_due: Option<Instant>,
@@ -41,10 +42,10 @@ impl Dispatcher {
         let now = Instant::now();
         Dispatcher {
             claimer: Claimer::new(Arc::clone(&shared), settler),
+            reaches: vec![Reach::default(); shared.channels.len()],
             shared,
             scan_interval,
             posture: Posture::new(now),
-            reach: Reach::default(),
             session: None,
             next_due: None,
             scan_at: now,
@@ -58,6 +59,7 @@ impl Dispatcher {
         links.mark_changed();
         while !self.shared.is_stopping() {
             self.follow(&mut links);
+            self.ring_for_others().await;
             match (self.posture.step(Instant::now()), &self.session) {
                 (Step::Arm, Some(session)) => match session.arm().await {
                     Ok(held) => self.armed(held),
@@ -82,6 +84,7 @@ impl Dispatcher {
         {
             tracing::debug!(error = %error.chain(), "the listening session went before it was disarmed");
         }
+        self.shared.hand_over_retries().await;
     }
 
     /// Takes note of a listening session that came or went.
@@ -120,7 +123,15 @@ impl Dispatcher {
         self.release_unknown().await;
         // In this order: a ring or a freed slot that comes after this line is seen after this look.
         self.shared.wake.clear();
-        let free = self.claimer.free_channels();
+        for (channel, reach) in self.reaches.iter_mut().enumerate() {
+            if self.shared.beyond.take_found(channel) {
+                reach.forget();
+            }
+        }
+        let begun = Instant::now();
+        let free = self
+            .claimer
+            .free_channels(|channel| self.reaches[channel].duration(begun));
         if free.is_empty() {
             self.next_due = None;
             self.put_off_scan();
@@ -134,48 +145,39 @@ impl Dispatcher {
                 Instant::now(),
             );
         }
-        if self.shared.beyond.take_found() {
-            self.reach.forget();
-        }
-        let begun = Instant::now();
-        let reach = self.reach.duration(begun);
         let wants_next_due = self.posture.wants_next_due();
         self.forget_retries(&free, wants_next_due);
         let session = self.session.clone().filter(|_| self.shared.store.is_direct());
-        let view = View {
-            session: session.as_ref(),
-            reach,
-        };
-        match self.claimer.look(view, &free, wants_next_due).await {
-            // Of a channel without a free slot nothing is known.
-            Ok(looked) => self.looked(&looked, (begun, reach), free.len() == self.shared.channels.len()),
+        match self.claimer.look(session.as_ref(), &free, wants_next_due).await {
+            Ok(looked) => self.looked(&looked, &free, begun),
             Err(error) => self.failed(&error).await,
         }
     }
 
-    /// Takes note of a look that began then and reached so far; `at_all`: it was at all channels.
-    fn looked(&mut self, looked: &Looked, (begun, reach): (Instant, Option<Duration>), at_all: bool) {
+    /// Takes note of a look that began then.
+    fn looked(&mut self, looked: &Looked, free: &Free, begun: Instant) {
         let now = Instant::now();
-        match looked.next {
-            Next::Unknown => {}
-            Next::Never | Next::Locked => self.next_due = None,
-            Next::In(due) => self.next_due = Some(now + due),
+        if let Some(next) = looked.next {
+            self.next_due = next.after.map(|due| now + due);
         }
-        if at_all && matches!(looked.next, Next::Never | Next::In(_)) {
-            self.reach.covered(begun);
+        let locked = looked.next.is_some_and(|next| next.already);
+        if !locked {
+            looked
+                .short
+                .iter()
+                .for_each(|&channel| self.reaches[channel].covered(begun));
         }
-        if let Some(reach) = reach {
-            self.shared.beyond.ask(reach, now);
-        }
+        let reaches = free.iter().filter_map(|channel| Some((channel.index, channel.reach?)));
+        self.shared.beyond.ask(reaches, now);
         if std::mem::take(&mut self.failures) > 0 {
             tracing::info!("the database answers again");
         }
         self.put_off_scan();
         let look = Look {
             free: true,
-            short: looked.short,
+            short: looked.short.len() == free.len(),
             found: looked.found,
-            locked: looked.next == Next::Locked,
+            locked,
         };
         self.posture.looked(look, now);
     }
@@ -186,9 +188,9 @@ impl Dispatcher {
     }
 
     /// Retries of our own that this look will find, or that the next due instant will cover.
-    fn forget_retries(&mut self, free: &[(usize, u32)], covers_all: bool) {
+    fn forget_retries(&mut self, free: &Free, covers_all: bool) {
         let now = Instant::now();
-        let is_free = |channel| free.iter().any(|&(index, _)| index == channel);
+        let is_free = |channel| free.iter().any(|free| free.index == channel);
         self.shared.wake.forget_retries(now, covers_all, is_free);
         if self.next_due.is_some_and(|at| at <= now) {
             self.next_due = None;
@@ -207,7 +209,7 @@ impl Dispatcher {
         } else {
             tracing::debug!(error = %error.chain(), failures = self.failures, "cannot look for due rows");
         }
-        self.reach.forget();
+        self.reaches.iter_mut().for_each(Reach::forget);
         self.posture.failed(Instant::now());
         let pauses = RetryPolicy::exponential(Duration::from_millis(50), Duration::from_millis(1300)).jitter(0.5);
         self.hold_back(pauses.delay(self.failures, random())).await;
@@ -274,7 +276,6 @@ impl Dispatcher {
                 break reasons;
             }
         };
-        self.ring_for_others().await;
         self.posture.woken(reasons.contains(Reasons::RING), Instant::now());
     }
 

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_PER_QUESTION: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// When the last look that left nothing behind began.
+/// Of one channel: when the last look that left nothing behind began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reach(Option<Instant>);
 
@@ -46,7 +46,7 @@ impl Reach {
     }
 }
 
-/// What is to be asked beyond the reach, and whether anything was found there.
+/// Of one channel: what is to be asked beyond the reach, and whether anything was found there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inquiry {
     /// Rows that were due before this are to be asked for.
@@ -78,36 +78,64 @@ impl Inquiry {
     }
 }
 
-/// The [`Inquiry`] that the dispatcher and the rearguard share.
-#[derive(Default)]
+/// The [`Inquiry`] of each channel, shared by the dispatcher and the rearguard.
 pub(crate) struct Beyond {
-    inquiry: Mutex<Inquiry>,
+    inquiries: Mutex<Vec<Inquiry>>,
     asked: Notify,
 }
 
 impl Beyond {
-    /// As [`Inquiry::ask`].
-    pub(crate) fn ask(&self, reach: Duration, now: Instant) {
-        self.lock().ask(reach, now);
-        self.asked.notify_one();
+    pub(crate) fn new(channels: usize) -> Self {
+        Beyond {
+            inquiries: Mutex::new(vec![Inquiry::default(); channels]),
+            asked: Notify::new(),
+        }
     }
 
-    /// As [`Inquiry::take_found`].
-    pub(crate) fn take_found(&self) -> bool {
-        self.lock().take_found()
+    /// As [`Inquiry::ask`], of each of these channels that a look did not reach all the way.
+    pub(crate) fn ask(&self, reaches: impl Iterator<Item = (usize, Duration)>, now: Instant) {
+        let mut inquiries = self.lock();
+        let mut any = false;
+        for (channel, reach) in reaches {
+            inquiries[channel].ask(reach, now);
+            any = true;
+        }
+        drop(inquiries);
+        if any {
+            self.asked.notify_one();
+        }
     }
 
-    async fn question(&self) -> Instant {
+    /// As [`Inquiry::take_found`], of one channel.
+    pub(crate) fn take_found(&self, channel: usize) -> bool {
+        self.lock()[channel].take_found()
+    }
+
+    /// What is to be asked: channels, and since when a row must have been due.
+    async fn questions(&self) -> Vec<(usize, Instant)> {
         loop {
-            if let Some(before) = self.lock().take_question() {
-                return before;
+            let questions = self.take_questions();
+            if !questions.is_empty() {
+                return questions;
             }
             self.asked.notified().await;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inquiry> {
-        self.inquiry.lock().unwrap_or_else(PoisonError::into_inner)
+    fn take_questions(&self) -> Vec<(usize, Instant)> {
+        let mut inquiries = self.lock();
+        let questions = inquiries.iter_mut().enumerate();
+        questions
+            .filter_map(|(channel, inquiry)| Some((channel, inquiry.take_question()?)))
+            .collect()
+    }
+
+    fn found(&self, channel: usize) {
+        self.lock()[channel].found();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Inquiry>> {
+        self.inquiries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,22 +145,39 @@ pub(crate) struct Rearguard(pub(crate) Arc<Shared>);
 impl Rearguard {
     /// Goes on for as long as it is polled.
     pub(crate) async fn run(self) {
-        let Rearguard(shared) = self;
-        let names: Vec<&str> = shared.channels.iter().map(|channel| &*channel.name).collect();
         loop {
-            let before = shared.beyond.question().await;
+            let questions = self.0.beyond.questions().await;
             let begun = Instant::now();
-            let late = shared.store.late(&names, begun.saturating_duration_since(before)).await;
-            if let Err(error) = &late {
-                tracing::debug!(error = %error.chain(), "could not ask for rows that are late");
-            }
-            // If nobody can tell, the next look finds out.
-            if late.unwrap_or(true) {
-                shared.beyond.lock().found();
-                shared.wake.poke(Reasons::NEWS);
-            }
+            self.ask(&questions, begun).await;
             let pause = (begun.elapsed() * PAUSE_PER_QUESTION).clamp(PAUSE, LONGEST_PAUSE);
             tokio::time::sleep(pause).await;
+        }
+    }
+
+    async fn ask(&self, questions: &[(usize, Instant)], now: Instant) {
+        let shared = &self.0;
+        let name = |channel: usize| &*shared.channels[channel].name;
+        let question = |&(channel, before): &(usize, Instant)| (name(channel), now.saturating_duration_since(before));
+        let beyond: Vec<(&str, Duration)> = questions.iter().map(question).collect();
+        let late = shared.store.late(&beyond).await;
+        if let Err(error) = &late {
+            tracing::debug!(error = %error.chain(), "could not ask for rows that are late");
+        }
+        // If nobody can tell, the next look finds out.
+        let is_late = |channel| {
+            late.as_ref()
+                .map_or(true, |late| late.iter().any(|name_of| name_of == name(channel)))
+        };
+        let found: Vec<usize> = questions
+            .iter()
+            .map(|&(channel, _)| channel)
+            .filter(|&channel| is_late(channel))
+            .collect();
+        for &channel in &found {
+            shared.beyond.found(channel);
+        }
+        if !found.is_empty() {
+            shared.wake.poke(Reasons::NEWS);
         }
     }
 }

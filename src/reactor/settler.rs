@@ -146,7 +146,11 @@ impl Settler {
                     if self.shared.settling_fails(false) {
                         tracing::info!("outcomes are written again");
                     }
-                    return Ok(self.note(batch, settlements, &written));
+                    let next = self.note(batch, settlements, &written);
+                    if self.shared.is_stopping() {
+                        self.shared.hand_over_retries().await;
+                    }
+                    return Ok(next);
                 }
                 Err(error) if refuses_content(&error) || is_locked(&error) => return Err(error),
                 Err(error) => error,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
@@ -54,7 +54,7 @@ impl Shared {
             idle: Notify::new(),
             leases: Leases::default(),
             wake: Arc::new(Wake::new(channels.len())),
-            beyond: Beyond::default(),
+            beyond: Beyond::new(channels.len()),
             counts: Counts::default(),
             stopping: AtomicBool::new(false),
             settling_fails: AtomicBool::new(false),
@@ -103,6 +103,17 @@ impl Shared {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Nobody here waits for our retries any more: makes the others ask when they are due.
+    pub(crate) async fn hand_over_retries(&self) {
+        if self.wake.next_retry().is_none() {
+            return;
+        }
+        self.wake.forget_retries(Instant::now(), true, |_| true);
+        if let Err(error) = self.store.ring().await {
+            tracing::debug!(error = %error.chain(), "could not ring for the other reactors");
+        }
     }
 
     /// Notes whether outcomes can be written; answers whether that is new.

@@ -1,8 +1,8 @@
 -- Takes due rows, at most as many a channel as that channel has free slots.
 --
 -- $1 channels text[]; $2 free slots int[]; $3 the reactor uuid; $4 the lease in seconds float8; $5 hold bool;
--- $6 how far back to look in seconds float8, null for all the way: what died under an open snapshot cannot be removed from
--- the index, and would be walked over at every claim
+-- $6 how far back to look on each channel in seconds float8[], null for all the way: what died under an open snapshot cannot
+-- be removed from the index, and would be walked over at every claim
 --
 -- Locks each row it takes, FOR NO KEY UPDATE (a foreign key check on the row does not stand in the way), and skips rows
 -- that others hold. One range of notification_jobs_due a channel: (channel =, next_attempt_at <=, and >= where $6 is given), in order; then the
@@ -52,12 +52,12 @@ SET status = CASE
     updated_at = clock_timestamp()
 WHERE job.ctid = ANY (ARRAY(
     SELECT due.place
-    FROM unnest((SELECT $1::text[]), (SELECT $2::int[])) AS wanted (channel, slots)
+    FROM unnest((SELECT $1::text[]), (SELECT $2::int[]), (SELECT $6::float8[])) AS wanted (channel, slots, reach)
     CROSS JOIN LATERAL (
         SELECT ctid AS place
         FROM :"schema".notification_jobs
         WHERE channel = wanted.channel AND status = 'pending' AND next_attempt_at <= statement_timestamp()
-            AND next_attempt_at >= coalesce(statement_timestamp() - make_interval(secs => $6), '-infinity')
+            AND next_attempt_at >= coalesce(statement_timestamp() - make_interval(secs => wanted.reach), '-infinity')
         ORDER BY next_attempt_at
         LIMIT wanted.slots
         FOR NO KEY UPDATE SKIP LOCKED

@@ -32,6 +32,7 @@ statements! {
 }
 
 /// What a claim found.
+#[derive(Default)]
 pub(crate) struct Claims {
     /// Rows to be sent.
     pub(crate) rows: Vec<Claimed>,
@@ -39,8 +40,29 @@ pub(crate) struct Claims {
     pub(crate) failed: Vec<Uuid>,
     /// Rows that the claim settled as `expired`.
     pub(crate) expired: Vec<Uuid>,
-    /// Every channel gave fewer rows than it was asked for.
-    pub(crate) short: bool,
+    /// The channels that gave fewer rows than they were asked for.
+    pub(crate) short: Vec<usize>,
+}
+
+/// What is asked of one channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// The caller's number for it.
+    pub(crate) index: usize,
+    pub(crate) channel: &'a str,
+    /// How many rows at most.
+    pub(crate) slots: u32,
+    /// Rows that were due longer ago are not seen.
+    pub(crate) reach: Option<Duration>,
+}
+
+/// When the next row is due.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct NextDue {
+    /// So long from now, unless none is waiting.
+    pub(crate) after: Option<Duration>,
+    /// One is due already: if a claim has just come back short, somebody else holds its lock.
+    pub(crate) already: bool,
 }
 
 /// One claimed row.
@@ -111,31 +133,30 @@ impl Store {
         lookout.has(&self.0.sql.claim) && lookout.has(&self.0.sql.next_due)
     }
 
-    /// Takes due rows, at most `slots` of each channel. `hold`: these channels never send twice by themselves. On the
-    /// lookout if there is one, else on a connection of the pool. Rows that were due longer ago than `reach` are not seen.
+    /// Takes due rows. `hold`: these channels never send twice by themselves. On the lookout if there is one, else on a
+    /// connection of the pool.
     pub(crate) async fn claim(
         &self,
         lookout: Option<&Lookout>,
-        wanted: &[(&str, u32)],
+        wanted: &[Wanted<'_>],
         hold: bool,
         reactor: Uuid,
         lease: Duration,
-        reach: Option<Duration>,
     ) -> Result<Claims, Error> {
-        let channels: Vec<&str> = wanted.iter().map(|(channel, _)| *channel).collect();
+        let channels = channels(wanted);
         let slots: Vec<i32> = wanted
             .iter()
-            .map(|(_, slots)| i32::try_from(*slots).unwrap_or(i32::MAX))
+            .map(|wanted| i32::try_from(wanted.slots).unwrap_or(i32::MAX))
             .collect();
         let lease = lease.as_secs_f64();
-        let reach = reach.map(|reach| reach.as_secs_f64());
+        let reaches = reaches(wanted);
         let parameters: [Parameter<'_>; 6] = [
             (&channels, Type::TEXT_ARRAY),
             (&slots, Type::INT4_ARRAY),
             (&reactor, Type::UUID),
             (&lease, Type::FLOAT8),
             (&hold, Type::BOOL),
-            (&reach, Type::FLOAT8),
+            (&reaches, Type::FLOAT8_ARRAY),
         ];
         let rows = self
             .0
@@ -144,15 +165,12 @@ impl Store {
             .await?;
         let mut claims = Claims {
             rows: Vec::with_capacity(rows.len()),
-            failed: vec![],
-            expired: vec![],
-            short: true,
+            ..Claims::default()
         };
-        let mut left: HashMap<&str, u32> = wanted.iter().copied().collect();
+        let mut left: HashMap<&str, u32> = wanted.iter().map(|wanted| (wanted.channel, wanted.slots)).collect();
         for row in &rows {
             if let Some(slots) = left.get_mut(row.try_get::<_, &str>("channel")?) {
                 *slots = slots.saturating_sub(1);
-                claims.short &= *slots > 0;
             }
             match row.try_get("status")? {
                 "pending" => claims.rows.push(Claimed::from_row(row, reactor)?),
@@ -160,39 +178,45 @@ impl Store {
                 _ => claims.failed.push(row.try_get("id")?),
             }
         }
+        let short = wanted.iter().filter(|wanted| left[wanted.channel] > 0);
+        claims.short = short.map(|wanted| wanted.index).collect();
         Ok(claims)
     }
 
-    /// How long until the next row of these channels is due, our own claimed rows left out. Zero: one is due, and if a
-    /// claim has just come back short, somebody else holds its lock.
+    /// When the next row of these channels is due, our own claimed rows left out.
     pub(crate) async fn next_due(
         &self,
         lookout: Option<&Lookout>,
-        channels: &[&str],
+        wanted: &[Wanted<'_>],
         reactor: Uuid,
-        reach: Option<Duration>,
-    ) -> Result<Option<Duration>, Error> {
-        let reach = reach.map(|reach| reach.as_secs_f64());
+    ) -> Result<NextDue, Error> {
+        let (channels, reaches) = (channels(wanted), reaches(wanted));
         let parameters: [Parameter<'_>; 3] = [
             (&channels, Type::TEXT_ARRAY),
             (&reactor, Type::UUID),
-            (&reach, Type::FLOAT8),
+            (&reaches, Type::FLOAT8_ARRAY),
         ];
         let rows = self
             .0
             .runner
             .query_from(lookout, &self.0.sql.next_due, &parameters)
             .await?;
-        let seconds: Option<f64> = rows.first().map_or(Ok(None), |row| row.try_get("seconds"))?;
-        Ok(seconds.map(seconds_to_duration))
+        let Some(row) = rows.first() else {
+            return Ok(NextDue::default());
+        };
+        Ok(NextDue {
+            after: row.try_get::<_, Option<f64>>("seconds")?.map(seconds_to_duration),
+            already: row.try_get("due")?,
+        })
     }
 
-    /// Is a row of these channels due for longer than `reach`?
-    pub(crate) async fn late(&self, channels: &[&str], reach: Duration) -> Result<bool, Error> {
-        let reach = reach.as_secs_f64();
-        let parameters: [Parameter<'_>; 2] = [(&channels, Type::TEXT_ARRAY), (&reach, Type::FLOAT8)];
+    /// Those of these channels on which a row is due for longer than the duration beside it.
+    pub(crate) async fn late(&self, beyond: &[(&str, Duration)]) -> Result<Vec<String>, Error> {
+        let channels: Vec<&str> = beyond.iter().map(|(channel, _)| *channel).collect();
+        let reaches: Vec<f64> = beyond.iter().map(|(_, reach)| reach.as_secs_f64()).collect();
+        let parameters: [Parameter<'_>; 2] = [(&channels, Type::TEXT_ARRAY), (&reaches, Type::FLOAT8_ARRAY)];
         let rows = self.query(&self.0.sql.late, &parameters).await?;
-        rows.first().map_or(Ok(false), |row| Ok(row.try_get("late")?))
+        rows.iter().map(|row| Ok(row.try_get("channel")?)).collect()
     }
 
     /// Writes outcomes; answers with the rows that were still ours and what they are now.
@@ -323,6 +347,15 @@ impl Claimed {
             expires_in: row.try_get::<_, Option<f64>>("expires_in")?.map(seconds_to_duration),
         })
     }
+}
+
+fn channels<'a>(wanted: &[Wanted<'a>]) -> Vec<&'a str> {
+    wanted.iter().map(|wanted| wanted.channel).collect()
+}
+
+fn reaches(wanted: &[Wanted<'_>]) -> Vec<Option<f64>> {
+    let seconds = |wanted: &Wanted<'_>| wanted.reach.map(|reach| reach.as_secs_f64());
+    wanted.iter().map(seconds).collect()
 }
 
 /// Claims as four arrays, a parameter each.

@@ -10,7 +10,7 @@ mod queue;
 mod roster;
 mod runner;
 
-pub(crate) use dispatch::{Bell, Claimed, Claims, Held, Settlement, Store};
+pub(crate) use dispatch::{Bell, Claimed, Claims, Held, NextDue, Settlement, Store, Wanted};
 pub(crate) use history::HistoryStatements;
 pub(crate) use lookout::Lookout;
 pub(crate) use queue::QueueStatements;

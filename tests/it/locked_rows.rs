@@ -236,3 +236,37 @@ async fn a_claim_that_waits_for_a_locked_table_does_not_cost_the_listening_sessi
     assert_eq!(recording.recorded().len(), 2);
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_due_row_that_somebody_holds_does_not_delay_what_becomes_due_on_another_channel() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    let reactor = db
+        .reactor(recording.clone())
+        .channel("other", recording.clone(), ChannelConfig::default());
+    let running = Running::start(reactor).await;
+    let holder = db.client().await;
+    let soon = "INSERT INTO notification_jobs (channel, recipient, next_attempt_at)
+                VALUES ('ops', 'held', clock_timestamp() + interval '500 ms')";
+    holder.batch_execute(soon).await.unwrap();
+    let hold = "BEGIN; SELECT FROM notification_jobs FOR UPDATE";
+    holder.batch_execute(hold).await.unwrap();
+    // Until the naps are as long as they get.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let mut late = Vec::new();
+    for n in 0..6 {
+        let after = 300 + 77 * n;
+        db.psql(&format!(
+            "INSERT INTO notification_jobs (channel, recipient, next_attempt_at)
+                 VALUES ('other', 'me', clock_timestamp() + interval '{after} ms')"
+        ))
+        .await;
+        let begun = std::time::Instant::now();
+        tokio::time::timeout(SOON, recording.next()).await.unwrap();
+        late.push(begun.elapsed().saturating_sub(Duration::from_millis(after)));
+    }
+    late.sort_unstable();
+    // With naps of a second each would be late by half of one.
+    assert!(late[3] < Duration::from_millis(150), "{late:?}");
+    holder.batch_execute("COMMIT").await.unwrap();
+    running.stop().await;
+}

@@ -64,9 +64,19 @@ async fn a_reactor_without_a_free_slot_leaves_rows_to_others() {
 }
 
 /// Fails `retry me` when told to, and never ends what else it sends.
+#[derive(Clone)]
 struct FailsWhenTold {
     recording: Recording,
     go: watch::Sender<bool>,
+}
+
+impl FailsWhenTold {
+    fn new() -> Self {
+        FailsWhenTold {
+            recording: Recording::new(),
+            go: watch::Sender::new(false),
+        }
+    }
 }
 
 impl Sender for FailsWhenTold {
@@ -85,17 +95,9 @@ async fn one_that_will_fail_and_one_asleep(
     db: &TestDb,
     retry: Duration,
 ) -> (Running, FailsWhenTold, Running, Recording) {
-    let sender = || FailsWhenTold {
-        recording: Recording::new(),
-        go: watch::Sender::new(false),
-    };
-    let told = sender();
-    let given = FailsWhenTold {
-        recording: told.recording.clone(),
-        go: told.go.clone(),
-    };
+    let told = FailsWhenTold::new();
     let failing = db
-        .reactor_with(given, one_at_a_time(retry))
+        .reactor_with(told.clone(), one_at_a_time(retry))
         .shutdown_grace(Duration::from_millis(100));
     let failing = Running::start(failing).await;
     db.insert("retry me").await;
@@ -119,6 +121,41 @@ async fn a_retry_that_falls_due_while_its_reactor_is_full_is_sent_by_another() {
     assert_eq!((sent.recipient(), sent.attempt()), ("retry me", 2));
     other.stop().await;
     failing.stop().await;
+}
+
+#[tokio::test]
+async fn nor_does_it_wait_while_that_one_works_off_a_backlog_of_another_channel() {
+    let (db, bulk) = (TestDb::new().await, Recording::new());
+    let told = FailsWhenTold::new();
+    let wide = ChannelConfig::default().max_in_flight(10_000);
+    // With a channel that is idle besides, the backlog never fills the slots of its own.
+    let failing = db
+        .reactor_with(told.clone(), one_at_a_time(Duration::from_secs(1)))
+        .channel("bulk", bulk.clone(), wide)
+        .channel("idle", Recording::new(), ChannelConfig::default())
+        .shutdown_grace(Duration::from_millis(100));
+    let failing = Running::start(failing).await;
+    db.insert("retry me").await;
+    told.recording.next().await;
+    let recording = Recording::new();
+    let other = Running::start(db.reactor(recording.clone())).await;
+    db.armed(2).await;
+    db.psql(
+        "INSERT INTO notification_jobs (channel, recipient) SELECT 'bulk', n::text FROM generate_series(1, 200000) n",
+    )
+    .await;
+    bulk.wait_for(100, SOON).await;
+    db.psql("SET doorbell.notify = off; INSERT INTO notification_jobs (channel, recipient) VALUES ('ops', 'filler')")
+        .await;
+    told.go.send_replace(true);
+    let sent = tokio::time::timeout(SOON, recording.next()).await.unwrap();
+    assert_eq!((sent.recipient(), sent.attempt()), ("retry me", 2));
+    assert!(
+        bulk.recorded().len() < 200_000,
+        "the backlog was over too soon to show anything"
+    );
+    failing.stop().await;
+    other.stop().await;
 }
 
 #[tokio::test]

@@ -302,3 +302,37 @@ impl Drop for SetOnDrop {
         self.0.store(true, Ordering::SeqCst);
     }
 }
+
+/// Fails `retry me` once the gate opens, and never ends anything else.
+#[derive(Clone)]
+struct FailsOne(Gate);
+
+impl Sender for FailsOne {
+    async fn send(&self, notification: &Notification) -> Result<Receipt, SendError> {
+        if notification.recipient() != "retry me" {
+            std::future::pending::<()>().await;
+        }
+        self.0.send(notification).await?;
+        Err(SendError::transient("told to"))
+    }
+}
+
+#[tokio::test]
+async fn a_retry_written_within_the_grace_is_sent_by_another_when_it_is_due() {
+    let (db, gate, recording) = (TestDb::new().await, Gate::shut(), Recording::new());
+    let long = 2 * SOON;
+    let first = db.reactor_with(FailsOne(gate.clone()), patient()).shutdown_grace(long);
+    let first = Running::start(first).await;
+    db.insert("takes long").await;
+    db.insert("retry me").await;
+    gate.next().await;
+    let other = Running::start(db.reactor(recording.clone())).await;
+    db.armed(2).await;
+    let stopping = tokio::spawn(first.stop());
+    db.armed(1).await;
+    gate.open();
+    let sent = tokio::time::timeout(SOON, recording.next()).await.unwrap();
+    assert_eq!((sent.recipient(), sent.attempt()), ("retry me", 2));
+    stopping.abort();
+    other.stop().await;
+}
