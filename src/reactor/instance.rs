@@ -26,7 +26,8 @@ const SETTINGS: &str = "SET idle_session_timeout = 0; SET statement_timeout = 0;
 /// A run of a reactor, as the list of reactors has it.
 pub(crate) struct Instance {
     lock_key: i64,
-    id: Mutex<Uuid>,
+    /// Every id that this run has borne; the last is the one it goes by.
+    ids: Mutex<Vec<Uuid>>,
     /// Since when each session that holds the lock has it.
     holds: Mutex<Vec<Instant>>,
     changed: Notify,
@@ -36,7 +37,7 @@ impl Instance {
     pub(crate) fn new() -> Self {
         Instance {
             lock_key: 1 + (random() * 9e15) as i64,
-            id: Mutex::new(Uuid::now_v7()),
+            ids: Mutex::new(vec![Uuid::now_v7()]),
             holds: Mutex::default(),
             changed: Notify::new(),
         }
@@ -44,14 +45,19 @@ impl Instance {
 
     /// What claims made from now on bear in `claimed_by`.
     pub(crate) fn id(&self) -> Uuid {
-        *lock(&self.id)
+        lock(&self.ids).last().copied().unwrap_or_default()
+    }
+
+    /// Is this the id of this run, or one that it has borne before?
+    pub(crate) fn bears(&self, id: Uuid) -> bool {
+        lock(&self.ids).contains(&id)
     }
 
     /// Takes a new id: under the old one this run was given up for dead. Each claim remembers the id that it was made
     /// under, so running sends are not concerned. The lock stays the same.
     pub(crate) fn rename(&self) -> Uuid {
         let id = Uuid::now_v7();
-        *lock(&self.id) = id;
+        lock(&self.ids).push(id);
         id
     }
 
@@ -204,8 +210,9 @@ mod tests {
     fn a_new_name_leaves_the_lock_as_it_is() {
         let instance = Instance::new();
         let (before, key) = (instance.id(), instance.lock_key);
-        assert_ne!(instance.rename(), before);
-        assert_ne!(instance.id(), before);
+        let after = instance.rename();
+        assert!(instance.id() == after && after != before);
+        assert!(instance.bears(before) && instance.bears(after) && !instance.bears(Uuid::now_v7()));
         assert_eq!(instance.lock_key, key);
     }
 }

@@ -7,7 +7,8 @@
 //! - Each tries the locks of the others, every second as long as there are others. One whose lock is free twice, half a
 //!   second apart, is dead. Whoever finds that out marks it on the list, still holding the lock.
 //! - Everybody then makes the rows of the dead due again on the channels that it serves, and rings.
-//! - A reactor that is no longer listed, or listed as dead, goes on under a new id.
+//! - A reactor that is no longer listed, or listed as dead, goes on under a new id. It never rescues what it claimed under
+//!   an old one: it is alive, and sending.
 //!
 //! When the server restarts everybody's lock is gone, and comes back within 2 s. So who has not held its own for 5 s yet
 //! judges nobody.
@@ -95,21 +96,23 @@ impl Rescuer {
         let due = self
             .presented
             .is_none_or(|at| at.elapsed() >= self.present_interval().mul_f64(0.9));
-        if due {
-            self.present().await?;
-        }
-        if self.peers {
-            self.look(due).await?;
-        }
-        Ok(())
+        let presented = if due { self.present().await } else { Ok(()) };
+        // Whoever holds our entry is not to keep the rows of others from being rescued. A look finds out, too, whether there
+        // are others.
+        let looked = if self.peers || presented.is_err() {
+            self.look(due).await
+        } else {
+            Ok(())
+        };
+        presented.and(looked)
     }
 
     fn present_interval(&self) -> Duration {
         PRESENT_INTERVAL.min(self.shared.lease)
     }
 
-    /// Says that we live. Who is taken for dead, or was taken off the list, lists itself under a new id: what is claimed
-    /// under the old one is being given to others.
+    /// Says that we live. Who is taken for dead, or was taken off the list, lists itself under a new id: what was claimed
+    /// under the old one may have been given to others.
     async fn present(&mut self) -> Result<(), Error> {
         let (store, instance) = (&self.shared.store, &self.shared.instance);
         let mut presence = store.present(instance.id(), instance.held_key()).await?;
@@ -154,7 +157,10 @@ impl Rescuer {
             dead.retain(|id| !self.rescued.contains(id));
         }
         for &id in &dead {
-            self.rescue(id).await?;
+            // Our own sends under an id that we bore before go on, and are settled under it.
+            if !self.shared.instance.bears(id) {
+                self.rescue(id).await?;
+            }
             self.rescued.insert(id);
         }
         if !dead.is_empty() {

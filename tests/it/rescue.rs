@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use doorbell::senders::Recording;
-use doorbell::{ChannelConfig, Database, Migrator, embedded};
+use doorbell::{ChannelConfig, Database, Migrator, OnUnknown, Reactor, embedded};
 use tokio_postgres::Client;
 
 use crate::support::{Gate, Mode, Running, SOON, TestDb, connect, eventually, expect, reactor_on};
@@ -28,15 +28,16 @@ async fn value(client: &Client, sql: &str) -> String {
     row.try_get::<_, Option<String>>(0).unwrap().unwrap_or_default()
 }
 
-async fn on_duty(client: &Client, reactors: usize) {
+async fn becomes(client: &Client, sql: &str, wanted: &str) {
     eventually(SOON, || async {
-        let on_duty = value(client, ON_DUTY).await;
-        expect(
-            on_duty == reactors.to_string(),
-            format!("{on_duty} of {reactors} are on duty"),
-        )
+        let now = value(client, sql).await;
+        expect(now == wanted, format!("{now} instead of {wanted}: {sql}"))
     })
     .await;
+}
+
+async fn on_duty(client: &Client, reactors: usize) {
+    becomes(client, ON_DUTY, &reactors.to_string()).await;
 }
 
 /// A reactor with three sends that do not end, and another beside it that may judge it.
@@ -218,6 +219,69 @@ async fn a_reactor_that_was_cut_off_for_so_long_that_it_is_taken_for_dead_goes_o
     .await;
     first.stop().await;
     assert_eq!(value(&client, "SELECT count(*) FROM notification_reactors").await, "0");
+}
+
+/// Three rows, on channels that differ in what becomes of a row whose outcome nobody knows, are being sent by the only
+/// reactor that serves them. It is cut off until one of another channel takes it for dead, and comes back.
+#[tokio::test]
+async fn a_reactor_that_comes_back_does_not_give_up_its_own_running_sends() {
+    let (db, gate) = (TestDb::new().await, Gate::shut());
+    let (client, proxy) = (db.client().await, db.proxy().await);
+    let database = db.database_through(&proxy).build().unwrap();
+    let hold = patient().on_unknown(OnUnknown::Hold);
+    let first = reactor_on(database, gate.clone(), hold)
+        .channel("once", gate.clone(), patient())
+        .channel("again", gate.clone(), patient());
+    let first = Running::start(first).await;
+    let insert = "INSERT INTO notification_jobs (channel, recipient, max_attempts)
+                  VALUES ('ops', 'me', 5), ('once', 'me', 1), ('again', 'me', 5)";
+    client.batch_execute(insert).await.unwrap();
+    gate.wait_for(3, SOON).await;
+    let elsewhere = Reactor::builder(db.database()).channel("other", Recording::new(), patient());
+    let second = Running::start(elsewhere).await;
+    on_duty(&client, 2).await;
+    proxy.set(Mode::Cut);
+    let dead = "SELECT count(*) FROM notification_reactors WHERE dead";
+    becomes(&client, dead, "1").await;
+    proxy.set(Mode::Pass);
+    let listed = "SELECT count(*) FROM notification_reactors WHERE lock_key <> 0 AND NOT dead";
+    becomes(&client, listed, "2").await;
+    client.batch_execute(TWO_LOOKS_AND_MORE).await.unwrap();
+    let untouched = "SELECT count(*) FROM notification_jobs
+                     WHERE status = 'pending' AND claim = 1 AND claimed_by IS NOT NULL";
+    assert_eq!(value(&client, untouched).await, "3");
+    gate.open();
+    db.becomes("sent=3").await;
+    assert_eq!(gate.begun(), 3);
+    // Nothing is left to be rescued.
+    becomes(&client, "SELECT count(*) FROM notification_reactors", "2").await;
+    first.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn a_held_entry_does_not_keep_the_survivor_from_rescuing() {
+    let (db, gate, recording) = (TestDb::new().await, Gate::shut(), Recording::new());
+    let client = db.client().await;
+    let first = db.reactor_with(gate.clone(), patient()).lease(Duration::from_secs(60));
+    let first = Running::start(first).await;
+    db.insert("me").await;
+    gate.next().await;
+    // It says as often as its lease is long that it lives.
+    let second = db
+        .reactor_with(recording.clone(), patient())
+        .lease(Duration::from_secs(2));
+    let second = Running::start(second).await;
+    on_duty(&client, 2).await;
+    let holder = db.client().await;
+    let hold = "BEGIN; SELECT FROM notification_reactors WHERE lease = '2 s' FOR UPDATE";
+    holder.batch_execute(hold).await.unwrap();
+    client.batch_execute(TWO_LOOKS_AND_MORE).await.unwrap();
+    first.crash().await;
+    let rescued = tokio::time::timeout(SOON, recording.next()).await.unwrap();
+    assert_eq!((rescued.recipient(), rescued.attempt()), ("me", 2));
+    holder.batch_execute("COMMIT").await.unwrap();
+    second.stop().await;
 }
 
 #[tokio::test]
