@@ -8,6 +8,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use backoff::ExponentialBackoff;
+use backoff::backoff::Backoff;
 use futures::StreamExt;
 use tokio::sync::Notify;
 use tokio_postgres::Client as PgClient;
@@ -16,7 +18,8 @@ use uuid::Uuid;
 
 use crate::Error;
 use crate::connect::{Database, Direct, Messages};
-use crate::retry::{RetryPolicy, random};
+use crate::reactor::reconnect::pauses;
+use crate::retry::random;
 
 /// How long the server may take to give the lock. Somebody who looks whether we live keeps it for a moment.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -134,21 +137,18 @@ impl Anchor {
         Anchor { database, instance }
     }
 
-    /// Holds on for as long as it is polled. No pause between two tries is longer than 2 s, jitter included: who has
-    /// been back for less than 5 s judges nobody, and by then everybody is to have the lock again.
+    /// Holds on for as long as it is polled. Only a lock that was given resets the pauses.
     pub(crate) async fn run(self) {
-        let pauses = RetryPolicy::exponential(Duration::from_millis(100), Duration::from_millis(1300)).jitter(0.5);
-        let mut failures = 0;
+        let mut pauses = pauses();
         loop {
-            let error = self.hold_on(&mut failures).await;
+            let error = self.hold_on(&mut pauses).await;
             tracing::debug!(error = %error.chain(), "the second session that shows that this reactor lives is gone");
-            failures += 1;
-            tokio::time::sleep(pauses.delay(failures, random())).await;
+            tokio::time::sleep(pauses.next_backoff().unwrap_or(pauses.max_interval)).await;
         }
     }
 
     /// One session, from connect to its end; answers with why it ended.
-    async fn hold_on(&self, failures: &mut u32) -> Error {
+    async fn hold_on(&self, pauses: &mut ExponentialBackoff) -> Error {
         let Direct { client, messages } = match self.database.connect_direct("doorbell instance").await {
             Ok(direct) => direct,
             Err(error) => return error,
@@ -156,7 +156,7 @@ impl Anchor {
         let hold = async {
             client.batch_execute(SETTINGS).await?;
             let _hold = self.instance.hold(&client).await?;
-            *failures = 0;
+            pauses.reset();
             std::future::pending::<Result<(), Error>>().await
         };
         tokio::select! {

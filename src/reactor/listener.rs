@@ -17,6 +17,7 @@ use tokio_postgres::types::{ToSql, Type};
 use crate::Error;
 use crate::connect::Database;
 use crate::reactor::instance::Instance;
+use crate::reactor::reconnect::pauses;
 use crate::reactor::state::Shared;
 use crate::reactor::wake::{Reasons, Wake};
 use crate::store::{Bell, Lookout, NEW_REACTOR};
@@ -240,19 +241,6 @@ impl Listener {
 /// What a listening session needs, whatever its role's defaults are, and LISTEN.
 fn listen_sql(topic: &str) -> String {
     format!("{SETTINGS}; LISTEN \"{}\"", topic.replace('"', "\"\""))
-}
-
-/// Pauses between tries to connect: from about 100 ms up to 2 s, jitter included, and never at an end.
-fn pauses() -> ExponentialBackoff {
-    ExponentialBackoff {
-        initial_interval: Duration::from_millis(100),
-        current_interval: Duration::from_millis(100),
-        randomization_factor: 0.5,
-        multiplier: 2.0,
-        max_interval: Duration::from_millis(1300),
-        max_elapsed_time: None,
-        ..ExponentialBackoff::default()
-    }
 }
 
 /// The answer, if it comes in time.

@@ -3,6 +3,7 @@
 //! - `builder`, `contact`, `stop`: what comes before it runs, and after.
 //! - `bell`: when to look, when to sleep, and how to be woken. No I/O.
 //! - `listener`: the session that hears the bell.
+//! - `reconnect`: the pauses before a session of the reactor's own is made anew.
 //! - `dispatcher`: the loop that decides when to look and when to wait.
 //! - `claimer`: what a look takes, and the sends that begin with it.
 //! - `reach`: how far back a look reaches, and who asks for what lies beyond.
@@ -21,6 +22,7 @@ mod keeper;
 mod lease;
 pub(crate) mod listener;
 pub(crate) mod reach;
+mod reconnect;
 mod rescue;
 mod send;
 mod settler;

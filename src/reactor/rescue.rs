@@ -4,8 +4,8 @@
 //!
 //! - A reactor shows the key of its lock on the list while it holds it, and while the others would see that (`present`).
 //!   One that cannot hold it, having no direct connection, is left to the leases.
-//! - Each tries the locks of the others, every second as long as there are others. One whose lock is free twice, half a
-//!   second apart, is dead. Whoever finds that out marks it on the list, still holding the lock.
+//! - Each tries the locks of the others, every second as long as there are others. One whose lock is free twice, 0.7 s apart,
+//!   is dead. Whoever finds that out marks it on the list, still holding the lock.
 //! - Everybody then makes the rows of the dead due again on the channels that it serves, and rings.
 //! - A reactor that is no longer listed, or listed as dead, goes on under a new id. It never rescues what it claimed under
 //!   an old one: it is alive, and sending.
@@ -30,7 +30,7 @@ const PRESENT_INTERVAL: Duration = Duration::from_secs(10);
 /// How often it looks after the others.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long after the first look a lock must still be free.
-const SECOND_LOOK: Duration = Duration::from_millis(500);
+const SECOND_LOOK: Duration = Duration::from_millis(700);
 /// How long we must have held our own lock before we judge.
 const PROBATION: Duration = Duration::from_secs(5);
 

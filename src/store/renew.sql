@@ -4,9 +4,9 @@
 -- seconds float8
 --
 -- Locks the rows through notification_jobs_pkey, in the order of their ids, and never waits: one row that somebody holds
--- must not cost the others their leases. The guard is the one of settle.sql, and a row whose claim was lost in a crash of
--- the server gets it back. The answer has every row that is still ours; `renewed` is false where somebody holds it. Rows
--- that are no longer ours are missing.
+-- must not cost the others their leases. The guard is the one of settle.sql: a row whose claim was lost in a crash of the
+-- server gets it back, and so does one that was rescued and that nobody has claimed since. The answer has every row that
+-- is still ours; `renewed` is false where somebody holds it. Rows that are no longer ours are missing.
 WITH lease AS MATERIALIZED (
     SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::int[]) AS lease (id, claim, claimed_by, attempts)
 ),
@@ -15,7 +15,9 @@ free AS MATERIALIZED (
     FROM lease
     JOIN :"schema".notification_jobs AS job USING (id)
     WHERE job.id = ANY ($1) AND job.status IS NOT DISTINCT FROM 'pending'
-      AND ((job.claim = lease.claim AND job.claimed_by = lease.claimed_by) OR job.claim < lease.claim)
+      AND (job.claim = lease.claim
+              AND (job.claimed_by = lease.claimed_by OR (job.claimed_by IS NULL AND job.attempts = lease.attempts))
+           OR job.claim < lease.claim)
     ORDER BY job.id
     FOR NO KEY UPDATE OF job SKIP LOCKED
 ),
@@ -36,4 +38,6 @@ FROM lease
 JOIN :"schema".notification_jobs AS job USING (id)
 LEFT JOIN renewed USING (id)
 WHERE job.id = ANY ($1) AND job.status IS NOT DISTINCT FROM 'pending'
-  AND ((job.claim = lease.claim AND job.claimed_by = lease.claimed_by) OR job.claim < lease.claim)
+  AND (job.claim = lease.claim
+          AND (job.claimed_by = lease.claimed_by OR (job.claimed_by IS NULL AND job.attempts = lease.attempts))
+       OR job.claim < lease.claim)

@@ -11,9 +11,11 @@
 -- statistics may say that hardly a row is pending, from reading all of notification_jobs_due instead of by the keys.
 --
 -- A row is written only if it is still pending under the claim that is being settled, or if it bears a lower claim: then a
--- crash of the server lost our claim, and the outcome counts all the same. Rows that are no longer ours are missing from
--- the answer. Whether an attempt is left for a retry is decided here, by the row as it is now: max_attempts may have been
--- changed meanwhile. What nobody settled is decided by claim.sql and rescue.sql.
+-- crash of the server lost our claim, and the outcome counts all the same. One that was rescued is ours until it is claimed
+-- again: claimed by nobody, its claim and its attempts as they were. A release lowers the attempts, and whoever sets a
+-- failed row back to pending begins with none, so neither is settled a second time. Rows that are no longer ours are
+-- missing from the answer. Whether an attempt is left for a retry is decided here, by the row as it is now: max_attempts
+-- may have been changed meanwhile. What nobody settled is decided by claim.sql and rescue.sql.
 WITH setting AS MATERIALIZED (
     SELECT set_config('synchronous_commit',
                       CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on'
@@ -46,5 +48,7 @@ SET status = CASE
     updated_at = clock_timestamp()
 FROM settled
 WHERE job.id = settled.id AND job.id = ANY ($1) AND job.status IS NOT DISTINCT FROM 'pending'
-  AND ((job.claim = settled.claim AND job.claimed_by = settled.claimed_by) OR job.claim < settled.claim)
+  AND (job.claim = settled.claim
+          AND (job.claimed_by = settled.claimed_by OR (job.claimed_by IS NULL AND job.attempts = settled.attempts))
+       OR job.claim < settled.claim)
 RETURNING job.id, job.status

@@ -5,7 +5,7 @@ use std::time::Duration;
 use doorbell::senders::Recording;
 use doorbell::{ChannelConfig, Reactor, RetryPolicy, SendError};
 
-use crate::support::{Mode, Running, SOON, TestDb, eventually, expect, reactor_on};
+use crate::support::{Gate, Mode, Running, SOON, TestDb, eventually, expect, reactor_on};
 
 /// The claimed row, as long as it is held up: not yet committed.
 async fn committed(db: &TestDb, row: &str) {
@@ -129,6 +129,28 @@ async fn a_retry_whose_answer_never_came_leaves_when_it_is_due() {
     assert_eq!(tries.len(), 2, "the retry was forgotten");
     db.becomes("sent=1").await;
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_release_whose_answer_never_came_gives_one_attempt_back() {
+    let (db, gate) = (TestDb::new().await, Gate::shut());
+    let proxy = db.proxy().await;
+    let database = db.database_through(&proxy).build().unwrap();
+    let held_up = db.hold_up_updates("NEW.attempts < OLD.attempts").await;
+    let patient = ChannelConfig::default().timeout(Duration::from_secs(600));
+    let builder = reactor_on(database, gate.clone(), patient).shutdown_grace(Duration::from_millis(100));
+    let running = Running::start(builder).await;
+    db.psql("INSERT INTO notification_jobs (channel, recipient, attempts) VALUES ('ops', 'me', 2)")
+        .await;
+    gate.next().await;
+    let stopping = tokio::spawn(running.stop());
+    held_up.has(1).await;
+    proxy.set(Mode::Cut);
+    held_up.let_go().await;
+    committed(&db, "pending 2 1").await;
+    proxy.set(Mode::Pass);
+    stopping.await.unwrap();
+    committed(&db, "pending 2 1").await;
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use crate::support::{Gate, Mode, Running, SOON, TestDb, connect, eventually, exp
 const ON_DUTY: &str = "SELECT count(*) FROM notification_reactors
                        WHERE lock_key <> 0 AND started_at < clock_timestamp() - interval '6 s'";
 /// Longer than it takes to find a reactor dead and to rescue its rows.
-const TWO_LOOKS_AND_MORE: &str = "SELECT pg_sleep(2.5)";
+const TWO_LOOKS_AND_MORE: &str = "SELECT pg_sleep(3)";
 /// Rows that are as the first claim left them, and reactors that are dead.
 const STATE: &str = "SELECT concat_ws(' ', (SELECT count(*) FROM notification_jobs
                          WHERE status = 'pending' AND attempts = 1 AND claimed_by IS NOT NULL),
@@ -257,6 +257,64 @@ async fn a_reactor_that_comes_back_does_not_give_up_its_own_running_sends() {
     becomes(&client, "SELECT count(*) FROM notification_reactors", "2").await;
     first.stop().await;
     second.stop().await;
+}
+
+/// A reactor with a lease that long that was cut off until its rows were rescued, and the other, which had no slot free for
+/// them. When the first is back its sends end.
+async fn rescued_but_not_begun_again(lease: Duration) {
+    let db = TestDb::new().await;
+    let (gate, busy) = (Gate::shut(), Gate::shut());
+    let (client, proxy) = (db.client().await, db.proxy().await);
+    let database = db.database_through(&proxy).build().unwrap();
+    let first = reactor_on(database, gate.clone(), patient().max_in_flight(3)).lease(lease);
+    let first = Running::start(first).await;
+    let insert = "INSERT INTO notification_jobs (channel, recipient) SELECT 'ops', n FROM generate_series(1, 4) AS n";
+    client.batch_execute(insert).await.unwrap();
+    gate.wait_for(3, SOON).await;
+    let second = Running::start(db.reactor_with(busy.clone(), patient().max_in_flight(1))).await;
+    busy.next().await;
+    on_duty(&client, 2).await;
+    proxy.set(Mode::Cut);
+    let rescued = "SELECT count(*) FROM notification_jobs WHERE status = 'pending' AND claimed_by IS NULL";
+    becomes(&client, rescued, "3").await;
+    proxy.set(Mode::Pass);
+    if lease < SOON {
+        // They are renewed, and so ours again.
+        becomes(&client, rescued, "0").await;
+    }
+    gate.open();
+    db.becomes("pending=1 sent=3").await;
+    busy.open();
+    db.becomes("sent=4").await;
+    assert_eq!((gate.begun(), busy.begun()), (3, 1));
+    first.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_sent_before_anybody_has_begun_it_again_is_sent_once() {
+    rescued_but_not_begun_again(Duration::from_secs(60)).await;
+}
+
+#[tokio::test]
+async fn what_is_being_sent_and_was_not_begun_again_is_renewed() {
+    rescued_but_not_begun_again(Duration::from_secs(4)).await;
+}
+
+#[tokio::test]
+async fn a_short_cut_costs_nothing() {
+    let db = TestDb::new().await;
+    let (client, proxy) = (db.client().await, db.proxy().await);
+    let through = db.database_through(&proxy).build().unwrap();
+    let pair = Pair::new([through, db.database()], &client).await;
+    for _ in 0..3 {
+        proxy.set(Mode::Cut);
+        client.batch_execute("SELECT pg_sleep(0.4)").await.unwrap();
+        proxy.set(Mode::Pass);
+        client.batch_execute(TWO_LOOKS_AND_MORE).await.unwrap();
+        assert_eq!(value(&client, STATE).await, "3 2 0");
+    }
+    pair.end(&client).await;
 }
 
 #[tokio::test]
