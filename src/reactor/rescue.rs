@@ -7,6 +7,7 @@
 //! - Each tries the locks of the others, every second as long as there are others. One whose lock is free twice, 0.7 s apart,
 //!   is dead. Whoever finds that out marks it on the list, still holding the lock.
 //! - Everybody then makes the rows of the dead due again on the channels that it serves, and rings.
+//! - Who has been gone for so long that its leases are over is taken off the list without that (`forget`).
 //! - A reactor that is no longer listed, or listed as dead, goes on under a new id. It never rescues what it claimed under
 //!   an old one: it is alive, and sending.
 //!
@@ -145,9 +146,12 @@ impl Rescuer {
         Ok(())
     }
 
-    /// Looks after the others. `again`: also after rows that an earlier rescue found locked.
+    /// Looks after the others. `again`: also after rows that an earlier rescue found locked, and after those that nobody
+    /// had the time to judge.
     async fn look(&mut self, again: bool) -> Result<(), Error> {
-        let peers = self.shared.store.look(self.shared.instance.id()).await?;
+        let (store, me) = (&self.shared.store, self.shared.instance.id());
+        while again && store.forget(me).await? > 0 {}
+        let peers = store.look(me).await?;
         self.peers = !peers.is_empty();
         let ids = |which: fn(&Peer) -> bool| peers.iter().filter(move |peer| which(peer)).map(|peer| peer.id);
         let mut dead: Vec<Uuid> = ids(|peer| peer.dead).collect();
@@ -162,9 +166,7 @@ impl Rescuer {
                 self.rescue(id).await?;
             }
             self.rescued.insert(id);
-        }
-        if !dead.is_empty() {
-            self.shared.store.bury().await?;
+            self.shared.store.bury(id).await?;
         }
         Ok(())
     }

@@ -1,14 +1,19 @@
--- Takes dead reactors off the list: those of whose rows none is left to be rescued, and those that `look.sql` calls dead
--- for their silence.
+-- Takes a dead reactor off the list if none of its rows is left to be rescued.
 --
--- Locks the entries that go. Reads notification_jobs_due as rescue.sql does.
+-- $1 the dead reactor uuid
+--
+-- Locks the entry. Reads notification_jobs_due as rescue.sql does, up to the first such row of a channel. One reactor a
+-- statement: for all of them at once the planner, which knows nothing of how few there are, expects so much work that it
+-- compiles the statement first, and that alone takes a third of a second.
 DELETE FROM :"schema".notification_reactors AS reactor
-WHERE CASE WHEN NOT reactor.dead
-    THEN reactor.lock_key = 0 AND reactor.seen_at < clock_timestamp() - interval '1 minute' - 2 * reactor.lease
-    ELSE NOT EXISTS (
+WHERE reactor.id = $1 AND reactor.dead AND NOT EXISTS (
+    SELECT
+    FROM unnest(reactor.channels) AS served (channel)
+    CROSS JOIN LATERAL (
         SELECT
-        FROM unnest(reactor.channels) AS served (channel)
-        JOIN :"schema".notification_jobs AS job ON job.channel = served.channel
-        WHERE job.status = 'pending' AND job.next_attempt_at > statement_timestamp()
-            AND job.next_attempt_at <= reactor.seen_at + reactor.lease AND job.claimed_by = reactor.id)
-    END
+        FROM :"schema".notification_jobs AS job
+        WHERE job.channel = served.channel AND job.status = 'pending' AND job.next_attempt_at > statement_timestamp()
+            AND job.next_attempt_at <= reactor.seen_at + reactor.lease AND job.claimed_by = reactor.id
+        LIMIT 1
+    ) AS leased
+)

@@ -10,7 +10,7 @@ use crate::Error;
 
 statements! {
     /// The statements about the list of reactors.
-    RosterStatements { announce, bury, condemn, look, present, register, rescue, unregister }
+    RosterStatements { announce, bury, condemn, forget, look, present, register, rescue, unregister }
 }
 
 /// What a notification says that tells of a new reactor (announce.sql). A ring says nothing.
@@ -39,7 +39,7 @@ pub(crate) struct Peer {
     pub(crate) id: Uuid,
     /// Nobody holds its lock.
     pub(crate) free: bool,
-    /// It was given up for dead before; or it never showed a lock and fell silent, then there is nothing to be rescued.
+    /// It was given up for dead before.
     pub(crate) dead: bool,
 }
 
@@ -91,7 +91,7 @@ impl Store {
         Ok(())
     }
 
-    /// Looks after the other reactors.
+    /// Looks after the other reactors: all that are dead, and the most silent of the others.
     pub(crate) async fn look(&self, me: Uuid) -> Result<Vec<Peer>, Error> {
         let rows = self.query(&self.roster().look, &[(&me, Type::UUID)]).await?;
         let peer = |row: &tokio_postgres::Row| {
@@ -128,10 +128,17 @@ impl Store {
         Ok(rescued)
     }
 
-    /// Takes dead reactors off the list that have nothing left to be rescued.
-    pub(crate) async fn bury(&self) -> Result<(), Error> {
-        self.query(&self.roster().bury, &[]).await?;
+    /// Takes a dead reactor off the list, unless there is something left to be rescued.
+    pub(crate) async fn bury(&self, dead: Uuid) -> Result<(), Error> {
+        self.query(&self.roster().bury, &[(&dead, Type::UUID)]).await?;
         Ok(())
+    }
+
+    /// Takes reactors off the list that have been gone for so long that nothing of theirs can be rescued. Answers how
+    /// many; there may be more.
+    pub(crate) async fn forget(&self, me: Uuid) -> Result<usize, Error> {
+        let gone = self.query(&self.roster().forget, &[(&me, Type::UUID)]).await?;
+        Ok(gone.len())
     }
 
     /// Takes a reactor off the list.
