@@ -317,6 +317,27 @@ async fn a_short_cut_costs_nothing() {
     pair.end(&client).await;
 }
 
+#[tokio::test]
+async fn a_held_entry_of_one_does_not_hide_that_another_is_dead() {
+    let (db, gate, recording) = (TestDb::new().await, Gate::shut(), Recording::new());
+    let client = db.client().await;
+    list_the_gone(&db, 1, "1 second").await;
+    let holder = db.client().await;
+    let hold = "BEGIN; SELECT FROM notification_reactors FOR UPDATE";
+    holder.batch_execute(hold).await.unwrap();
+    let first = db.reactor_with(gate.clone(), patient()).lease(Duration::from_secs(60));
+    let first = Running::start(first).await;
+    db.insert("me").await;
+    gate.next().await;
+    let second = Running::start(db.reactor_with(recording.clone(), patient())).await;
+    becomes(&client, &format!("{ON_DUTY} AND host <> ''"), "2").await;
+    first.crash().await;
+    let rescued = tokio::time::timeout(SOON, recording.next()).await.unwrap();
+    assert_eq!((rescued.recipient(), rescued.attempt()), ("me", 2));
+    holder.batch_execute("COMMIT").await.unwrap();
+    second.stop().await;
+}
+
 /// Lists so many that are gone, last seen so long ago; the key of each one's lock is its number.
 async fn list_the_gone(db: &TestDb, many: u32, silent_for: &str) {
     db.psql(&format!(
