@@ -26,6 +26,7 @@ mod process_due;
 mod producers;
 mod program;
 mod queue;
+mod reactor_list;
 mod rescue;
 mod rows_changed_under_us;
 mod schemas;

@@ -10,25 +10,25 @@ use tokio_postgres::Client;
 use crate::support::{Gate, Mode, Running, SOON, TestDb, connect, eventually, expect, reactor_on};
 
 /// Who has been listed for so long has held its lock for long enough to judge others.
-const ON_DUTY: &str = "SELECT count(*) FROM notification_reactors
+pub(crate) const ON_DUTY: &str = "SELECT count(*) FROM notification_reactors
                        WHERE lock_key <> 0 AND started_at < clock_timestamp() - interval '6 s'";
 /// Longer than it takes to find a reactor dead and to rescue its rows.
-const TWO_LOOKS_AND_MORE: &str = "SELECT pg_sleep(3)";
+pub(crate) const TWO_LOOKS_AND_MORE: &str = "SELECT pg_sleep(3)";
 /// Rows that are as the first claim left them, and reactors that are dead.
 const STATE: &str = "SELECT concat_ws(' ', (SELECT count(*) FROM notification_jobs
                          WHERE status = 'pending' AND attempts = 1 AND claimed_by IS NOT NULL),
                      (SELECT count(*) FROM notification_reactors), (SELECT count(*) FROM notification_reactors WHERE dead))";
 
-fn patient() -> ChannelConfig {
+pub(crate) fn patient() -> ChannelConfig {
     ChannelConfig::default().timeout(Duration::from_secs(600))
 }
 
-async fn value(client: &Client, sql: &str) -> String {
+pub(crate) async fn value(client: &Client, sql: &str) -> String {
     let row = client.query_one(&format!("SELECT ({sql})::text"), &[]).await.unwrap();
     row.try_get::<_, Option<String>>(0).unwrap().unwrap_or_default()
 }
 
-async fn becomes(client: &Client, sql: &str, wanted: &str) {
+pub(crate) async fn becomes(client: &Client, sql: &str, wanted: &str) {
     eventually(SOON, || async {
         let now = value(client, sql).await;
         expect(now == wanted, format!("{now} instead of {wanted}: {sql}"))
@@ -36,7 +36,7 @@ async fn becomes(client: &Client, sql: &str, wanted: &str) {
     .await;
 }
 
-async fn on_duty(client: &Client, reactors: usize) {
+pub(crate) async fn on_duty(client: &Client, reactors: usize) {
     becomes(client, ON_DUTY, &reactors.to_string()).await;
 }
 
@@ -315,94 +315,6 @@ async fn a_short_cut_costs_nothing() {
         assert_eq!(value(&client, STATE).await, "3 2 0");
     }
     pair.end(&client).await;
-}
-
-#[tokio::test]
-async fn a_held_entry_of_one_does_not_hide_that_another_is_dead() {
-    let (db, gate, recording) = (TestDb::new().await, Gate::shut(), Recording::new());
-    let client = db.client().await;
-    list_the_gone(&db, 1, "1 second").await;
-    let holder = db.client().await;
-    let hold = "BEGIN; SELECT FROM notification_reactors FOR UPDATE";
-    holder.batch_execute(hold).await.unwrap();
-    let first = db.reactor_with(gate.clone(), patient()).lease(Duration::from_secs(60));
-    let first = Running::start(first).await;
-    db.insert("me").await;
-    gate.next().await;
-    let second = Running::start(db.reactor_with(recording.clone(), patient())).await;
-    becomes(&client, &format!("{ON_DUTY} AND host <> ''"), "2").await;
-    first.crash().await;
-    let rescued = tokio::time::timeout(SOON, recording.next()).await.unwrap();
-    assert_eq!((rescued.recipient(), rescued.attempt()), ("me", 2));
-    holder.batch_execute("COMMIT").await.unwrap();
-    second.stop().await;
-}
-
-/// Lists so many that are gone, last seen so long ago; the key of each one's lock is its number.
-async fn list_the_gone(db: &TestDb, many: u32, silent_for: &str) {
-    db.psql(&format!(
-        "INSERT INTO notification_reactors (id, lock_key, host, version, channels, lease, seen_at)
-         SELECT gen_random_uuid(), n, '', '', '{{ops}}', '30 s', clock_timestamp() - interval '{silent_for}'
-         FROM generate_series(1, {many}) AS n"
-    ))
-    .await;
-}
-
-#[tokio::test]
-async fn the_entries_that_a_crash_loop_left_go_before_anybody_may_judge() {
-    let db = TestDb::new().await;
-    let client = db.client().await;
-    list_the_gone(&db, 1000, "3 minutes").await;
-    client.batch_execute("SELECT pg_advisory_lock_shared(7)").await.unwrap();
-    let running = Running::start(db.reactor(Recording::new())).await;
-    let others = "SELECT string_agg(lock_key::text, ' ') FROM notification_reactors WHERE host = ''";
-    eventually(Duration::from_secs(4), || async {
-        let others = value(&client, others).await;
-        expect(others == "7", format!("{} bytes of them", others.len()))
-    })
-    .await;
-    running.stop().await;
-}
-
-#[tokio::test]
-async fn however_many_entries_there_are_a_look_leaves_room_in_the_lock_table() {
-    let db = TestDb::new().await;
-    let client = db.client().await;
-    let many = 40_000;
-    list_the_gone(&db, many, "1 second").await;
-    let running = Running::start(db.reactor(Recording::new())).await;
-    // Without that there would be no room for the tries of one look, and none for anybody else.
-    eventually(SOON, || async {
-        let left = value(&client, "SELECT count(*) FROM notification_reactors WHERE host = ''").await;
-        expect(left.parse::<u32>().unwrap() < many, "none is found dead")
-    })
-    .await;
-    running.stop().await;
-}
-
-#[tokio::test]
-async fn a_held_entry_does_not_keep_the_survivor_from_rescuing() {
-    let (db, gate, recording) = (TestDb::new().await, Gate::shut(), Recording::new());
-    let client = db.client().await;
-    let first = db.reactor_with(gate.clone(), patient()).lease(Duration::from_secs(60));
-    let first = Running::start(first).await;
-    db.insert("me").await;
-    gate.next().await;
-    // It says as often as its lease is long that it lives.
-    let second = db
-        .reactor_with(recording.clone(), patient())
-        .lease(Duration::from_secs(2));
-    let second = Running::start(second).await;
-    on_duty(&client, 2).await;
-    let holder = db.client().await;
-    let hold = "BEGIN; SELECT FROM notification_reactors WHERE lease = '2 s' FOR UPDATE";
-    holder.batch_execute(hold).await.unwrap();
-    client.batch_execute(TWO_LOOKS_AND_MORE).await.unwrap();
-    first.crash().await;
-    let rescued = tokio::time::timeout(SOON, recording.next()).await.unwrap();
-    assert_eq!((rescued.recipient(), rescued.attempt()), ("me", 2));
-    holder.batch_execute("COMMIT").await.unwrap();
-    second.stop().await;
 }
 
 #[tokio::test]
