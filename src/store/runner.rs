@@ -35,8 +35,6 @@ pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 pub(super) struct Runner {
     database: Database,
-    /// Statements are prepared unless the pool goes through a transaction pooler, where a name means nothing.
-    prepared: bool,
     /// The role's defaults would break our statements: each gets a transaction block that says what it needs.
     shielded: AtomicBool,
     hostile: String,
@@ -45,13 +43,13 @@ pub(super) struct Runner {
 impl Runner {
     pub(super) fn new(database: Database) -> Self {
         Runner {
-            prepared: !database.through_pooler(),
             shielded: AtomicBool::new(false),
             hostile: render(database.schema(), include_str!("hostile.sql")),
             database,
         }
     }
 
+    /// Otherwise the pool goes through a transaction pooler, where the name of a prepared statement means nothing.
     pub(super) fn is_direct(&self) -> bool {
         !self.database.through_pooler()
     }
@@ -105,7 +103,7 @@ impl Runner {
         let answer = tokio::time::timeout(STATEMENT_LIMIT, async {
             match begin {
                 Some(begin) => query_shielded(&client, begin, sql, parameters).await,
-                None if self.prepared => query_prepared(&client, sql, parameters).await,
+                None if self.is_direct() => query_prepared(&client, sql, parameters).await,
                 None => client.query_typed(sql, parameters).await,
             }
         });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use doorbell::senders::Recording;
 use doorbell::{ChannelConfig, Reactor, RetryPolicy, SendError};
 
-use crate::support::{Gate, Mode, Running, SOON, TestDb, eventually, expect, reactor_on};
+use crate::support::{Gate, Mode, Proxy, Running, SOON, TestDb, eventually, expect, reactor_on};
 
 /// The claimed row, as long as it is held up: not yet committed.
 async fn committed(db: &TestDb, row: &str) {
@@ -18,9 +18,8 @@ async fn committed(db: &TestDb, row: &str) {
     .await;
 }
 
-#[tokio::test]
-async fn rows_of_a_claim_whose_answer_never_came_are_given_back_and_sent_at_no_cost() {
-    let (db, recording) = (TestDb::new().await, Recording::new());
+/// A reactor that is cut off, and whose claim of the row `slow` was committed meanwhile.
+async fn one_with_a_lost_claim(db: &TestDb, recording: &Recording) -> (Proxy, Running) {
     let proxy = db.proxy().await;
     let database = db.database_through(&proxy).build().unwrap();
     let held_up = db.hold_up_claims().await;
@@ -29,7 +28,14 @@ async fn rows_of_a_claim_whose_answer_never_came_are_given_back_and_sent_at_no_c
     held_up.has(1).await;
     proxy.set(Mode::Cut);
     held_up.let_go().await;
-    committed(&db, "pending 1 1").await;
+    committed(db, "pending 1 1").await;
+    (proxy, running)
+}
+
+#[tokio::test]
+async fn rows_of_a_claim_whose_answer_never_came_are_given_back_and_sent_at_no_cost() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    let (proxy, running) = one_with_a_lost_claim(&db, &recording).await;
     assert!(recording.recorded().is_empty());
     proxy.set(Mode::Pass);
     let sent = tokio::time::timeout(SOON, recording.next()).await.unwrap();
@@ -41,15 +47,7 @@ async fn rows_of_a_claim_whose_answer_never_came_are_given_back_and_sent_at_no_c
 #[tokio::test]
 async fn one_of_them_that_somebody_holds_holds_up_no_other() {
     let (db, recording) = (TestDb::new().await, Recording::new());
-    let proxy = db.proxy().await;
-    let database = db.database_through(&proxy).build().unwrap();
-    let held_up = db.hold_up_claims().await;
-    let running = Running::start(reactor_on(database, recording.clone(), ChannelConfig::default())).await;
-    db.insert("slow").await;
-    held_up.has(1).await;
-    proxy.set(Mode::Cut);
-    held_up.let_go().await;
-    committed(&db, "pending 1 1").await;
+    let (proxy, running) = one_with_a_lost_claim(&db, &recording).await;
     let holder = db.client().await;
     let hold = "BEGIN; SELECT FROM notification_jobs FOR UPDATE";
     holder.batch_execute(hold).await.unwrap();

@@ -17,7 +17,7 @@ pub(crate) use child::Child;
 pub(crate) use database::{TestDb, connect};
 pub(crate) use eventually::{eventually, expect};
 pub(crate) use gate::Gate;
-pub(crate) use proxy::Mode;
+pub(crate) use proxy::{Mode, Proxy};
 pub(crate) use role::Role;
 pub(crate) use running::{Running, reactor_on};
 pub(crate) use server::client_program;
