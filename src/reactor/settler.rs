@@ -1,5 +1,6 @@
-//! Writes outcomes, in batches made of whatever has queued up while the batch before was written: light load settles at
-//! once, heavy load batches itself, and a slow database slows dispatch through the bounded queue.
+//! Writes outcomes, in batches made of whatever has queued up while the batch before was written, or within a moment: heavy
+//! load batches itself, light load keeps its flushes out of the producers' way, and a slow database slows dispatch through
+//! the bounded queue.
 //!
 //! An outcome is tried until it is written or the row is no longer ours, or until the database refuses it even without the
 //! sender's words; then its lease ends and the row comes back. An outcome lost is a second send. One whose row
@@ -23,6 +24,11 @@ use crate::store::Settlement;
 /// flush, so a backlog goes out the faster, the more of it one flush covers.
 const BATCH: usize = 2000;
 pub(crate) const QUEUE: usize = BATCH;
+
+/// How long an outcome waits for others, unless so many have come: each write is a flush, and whoever commits a row
+/// meanwhile waits for that flush before its own.
+const LINGER: Duration = Duration::from_millis(2);
+const ENOUGH: usize = 100;
 
 /// How often to look whether rows that were locked are free.
 const LOCKED_PAUSE: Duration = Duration::from_millis(100);
@@ -65,6 +71,7 @@ impl Settler {
     pub(crate) async fn run(mut self) {
         let mut batch = Vec::new();
         while self.receive(&mut batch).await {
+            self.linger(&mut batch).await;
             self.write(std::mem::take(&mut batch)).await;
         }
     }
@@ -86,6 +93,14 @@ impl Settler {
             }
         }
         self.outcomes.recv_many(batch, BATCH).await > 0
+    }
+
+    /// Waits for more, for a moment, or until enough has come or nothing more can.
+    async fn linger(&mut self, batch: &mut Vec<Settle>) {
+        let more =
+            async { while batch.len() < ENOUGH && self.outcomes.recv_many(batch, BATCH - batch.len()).await > 0 {} };
+        // An error would be the time-out: the moment is over.
+        let _ = tokio::time::timeout(LINGER, more).await;
     }
 
     /// What of this can be written now. What cannot, since somebody holds its row, is set aside.
