@@ -38,10 +38,6 @@ pub async fn under_load(
     lasts: Duration,
     sender_takes: Duration,
 ) -> Result<Latencies, Error> {
-    open(database, |_| {})
-        .await?
-        .batch_execute(&database.schema().render(CLEAR))
-        .await?;
     let (gong, arrivals) = Gong::taking(sender_takes);
     let _reactor = start(database, gong).await?;
     let rows = insert_and_collect(database, &OpenLoop::poisson(rate, lasts), arrivals).await?;
@@ -137,8 +133,10 @@ fn stray(recipient: &str) -> Error {
     Error::input(format!("a row of somebody else came, for {recipient:?}"))
 }
 
-/// A reactor that listens, with a channel for the load and one for bursts.
+/// A reactor that listens, with a channel for the load and one for bursts, and a table with nothing in it.
 async fn start(database: &Database, gong: Gong) -> Result<Running, Error> {
+    let clear = database.schema().render(CLEAR);
+    open(database, |_| {}).await?.batch_execute(&clear).await?;
     let config = ChannelConfig::default().max_in_flight(SLOTS);
     let reactor = Reactor::builder(database.clone())
         .channel("load", gong, config.clone())
