@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::{Client as PgClient, Statement};
 
-use super::probe::open;
+use super::probe::session;
 use crate::connect::Database;
 use crate::outcome::Outcome;
 use crate::reactor::listener::SETTINGS;
@@ -35,8 +35,8 @@ impl Claims {
     ///
     /// The server's.
     pub async fn of(database: &Database, channel: &'static str, backlog: bool) -> Result<Self, Error> {
-        let producer = open(database, |_| {}).await?;
-        let claimer = open(database, |_| {}).await?;
+        let producer = session(database).await?;
+        let claimer = session(database).await?;
         claimer.batch_execute(SETTINGS).await?;
         Ok(Claims {
             store: Store::new(database.clone()),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_postgres::{Client as PgClient, Statement};
 
-use super::probe::{Arrival, in_time, open};
+use super::probe::{Arrival, in_time, session};
 use super::reactor::Running;
 use super::senders::Gong;
 use crate::connect::Database;
@@ -64,7 +64,7 @@ impl Drain {
     /// The server's; [`Error::is_config`]: `max_in_flight` is out of range; [`Error::is_connection`]: the reactor cannot
     /// listen.
     pub async fn new(database: &Database, jobs: NonZeroU32, max_in_flight: u32) -> Result<Self, Error> {
-        let client = open(database, |_| {}).await?;
+        let client = session(database).await?;
         let render = |sql| database.schema().render(sql);
         client.batch_execute(&render(LIMIT)).await?;
         // Nobody is to be told of the rows before all of them are there.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client as PgClient;
 
-use super::probe::open;
+use super::probe::session;
 use crate::connect::Database;
 use crate::{Error, Queue};
 
@@ -49,7 +49,7 @@ impl Growth {
     ///
     /// The server's.
     pub async fn fill(self, database: &Database, rows: u64, written: impl Fn(u64)) -> Result<(), Error> {
-        let session = open(database, |_| {}).await?;
+        let session = session(database).await?;
         let run = |sql: String| run(&session, database, sql);
         run("SET synchronous_commit = off; SET doorbell.notify = off".to_owned()).await?;
         let mut first = 1;
@@ -79,7 +79,7 @@ impl Growth {
     ///
     /// The server's.
     pub async fn purge(database: &Database, batch: NonZeroU32) -> Result<u64, Error> {
-        let session = open(database, |_| {}).await?;
+        let session = session(database).await?;
         let queue = Queue::in_schema(database.schema().name())?;
         queue.purge(&session, Duration::ZERO, batch).await
     }
@@ -124,7 +124,7 @@ impl Snapshot {
     ///
     /// The server's.
     pub async fn take(database: &Database) -> Result<Self, Error> {
-        let session = open(database, |_| {}).await?;
+        let session = session(database).await?;
         let sql = r#"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM :"schema".notification_jobs"#;
         session.batch_execute(&database.schema().render(sql)).await?;
         Ok(Snapshot(session))

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::latencies::Latencies;
 use super::open_loop::OpenLoop;
-use super::probe::{Arrival, in_time, open};
+use super::probe::{Arrival, in_time, session};
 use super::reactor::Running;
 use super::senders::{Gong, Work};
 use crate::connect::Database;
@@ -73,7 +73,7 @@ pub async fn beside_bursts(
 
 /// Answers with when each burst was on its way.
 async fn insert_bursts(database: &Database, bursts: u32, rows: u32) -> Result<Vec<Range<Instant>>, Error> {
-    let producer = open(database, |_| {}).await?;
+    let producer = session(database).await?;
     let burst = producer.prepare(&database.schema().render(BURST)).await?;
     let unfinished = producer.prepare(&database.schema().render(UNFINISHED)).await?;
     let mut times = Vec::new();
@@ -136,7 +136,7 @@ fn stray(recipient: &str) -> Error {
 /// A reactor that listens, with a channel for the load and one for bursts, and a table with nothing in it.
 async fn start(database: &Database, gong: Gong) -> Result<Running, Error> {
     let clear = database.schema().render(CLEAR);
-    open(database, |_| {}).await?.batch_execute(&clear).await?;
+    session(database).await?.batch_execute(&clear).await?;
     let config = ChannelConfig::default().max_in_flight(SLOTS);
     let reactor = Reactor::builder(database.clone())
         .channel("load", gong, config.clone())

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 
-use super::probe::{Probe, Receiver, open};
+use super::probe::{Probe, Receiver, hearing_session};
 use crate::Error;
 use crate::connect::Database;
 
@@ -26,7 +26,7 @@ impl Probe {
     /// The server's.
     pub async fn notify(database: &Database) -> Result<Self, Error> {
         let (heard, arrivals) = mpsc::unbounded_channel();
-        let listener = open(database, move |notify| {
+        let listener = hearing_session(database, move |notify| {
             // Nobody listens any more when the probe is.
             let _ = heard.send((notify.payload().to_owned(), Instant::now()));
         })

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::future::try_join_all;
 use tokio::sync::mpsc;
 
-use super::probe::open;
+use super::probe::session;
 use crate::Error;
 use crate::connect::Database;
 use crate::retry::random;
@@ -78,7 +78,7 @@ async fn produce(
     mut rows: mpsc::UnboundedReceiver<usize>,
     inserted: &impl Fn(),
 ) -> Result<(), Error> {
-    let client = open(database, |_| {}).await?;
+    let client = session(database).await?;
     let insert = client.prepare(insert).await?;
     while let Some(row) = rows.recv().await {
         client.execute(&insert, &[&row.to_string()]).await?;

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_postgres::{Client as PgClient, Statement};
 
-use super::probe::{Arrival, Probe, Receiver, open};
+use super::probe::{Arrival, Probe, Receiver, session};
 use crate::Error;
 use crate::connect::Database;
 
@@ -36,7 +36,7 @@ impl Probe {
     ///
     /// The server's.
     pub async fn poll(database: &Database, pace: Duration) -> Result<Self, Error> {
-        let dispatcher = open(database, |_| {}).await?;
+        let dispatcher = session(database).await?;
         dispatcher.batch_execute(&database.schema().render(SETUP)).await?;
         let claim = dispatcher.prepare(&database.schema().render(CLAIM)).await?;
         let (claimed, arrivals) = mpsc::unbounded_channel();

@@ -57,7 +57,7 @@ impl Probe {
         arrivals: mpsc::UnboundedReceiver<Arrival>,
         receiver: Receiver,
     ) -> Result<Self, Error> {
-        let producer = open(database, |_| {}).await?;
+        let producer = session(database).await?;
         let unfinished = match unfinished {
             Some(sql) => Some(producer.prepare(sql).await?),
             None => None,
@@ -127,7 +127,12 @@ pub(super) async fn in_time<T>(
 }
 
 /// A session outside every pool, which lasts as long as its client.
-pub(super) async fn open(
+pub(super) async fn session(database: &Database) -> Result<PgClient, Error> {
+    hearing_session(database, |_| {}).await
+}
+
+/// The same, for one that listens.
+pub(super) async fn hearing_session(
     database: &Database,
     mut heard: impl FnMut(Notify) + Send + 'static,
 ) -> Result<PgClient, Error> {

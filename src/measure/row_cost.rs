@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::Client as PgClient;
 
-use super::probe::open;
+use super::probe::session;
 use crate::Error;
 use crate::connect::Database;
 
@@ -38,7 +38,7 @@ impl Batches {
         let values = format!(r#"({id}, 'bench', 'me', '{{"template": "welcome"}}', 'sent')"#);
         let rows = vec![values; BATCH as usize].join(",");
         Ok(Batches {
-            session: open(database, |_| {}).await?,
+            session: session(database).await?,
             sql: database.schema().render(&format!(
                 r#"INSERT INTO :"schema".notification_jobs {columns} VALUES {rows}"#
             )),

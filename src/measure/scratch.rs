@@ -93,6 +93,6 @@ impl Scratch {
 
 /// On a connection of its own: sessions of the pool are not to keep settings.
 async fn execute(database: &Database, sql: &str) -> Result<(), Error> {
-    let client = super::probe::open(database, |_| {}).await?;
+    let client = super::probe::session(database).await?;
     Ok(client.batch_execute(&database.schema().render(sql)).await?)
 }

@@ -7,7 +7,7 @@ use tokio_postgres::Client as PgClient;
 
 use crate::Error;
 use crate::connect::Database;
-use crate::measure::probe::open;
+use crate::measure::probe::hearing_session;
 use crate::store::{Bell, NEW_REACTOR};
 
 /// Hears every ring on one topic, and does nothing about it.
@@ -20,7 +20,7 @@ impl Ears {
     pub(super) async fn open(database: &Database, topic: &str) -> Result<Self, Error> {
         let heard = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&heard);
-        let session = open(database, move |notification| {
+        let session = hearing_session(database, move |notification| {
             // A reactor that joins is no ring.
             if notification.payload() != NEW_REACTOR {
                 counter.fetch_add(1, Ordering::Relaxed);

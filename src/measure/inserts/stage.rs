@@ -10,7 +10,7 @@ use super::producers::Producers;
 use super::variant::{CHANNEL, Variant};
 use super::{Cell, InsertLoad, bulk};
 use crate::connect::Database;
-use crate::measure::probe::open;
+use crate::measure::probe::session;
 use crate::measure::reactor::Running;
 use crate::measure::senders::Work;
 use crate::store::{Bell, Store};
@@ -52,7 +52,7 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) async fn build(database: &Database) -> Result<Self, Error> {
-        let hand = open(database, |_| {}).await?;
+        let hand = session(database).await?;
         hand.batch_execute(&database.schema().render(SETUP)).await?;
         let delay = hand.query_one(COMMIT_DELAY, &[]).await?.try_get::<_, i32>(0)?;
         Ok(Stage {
