@@ -34,3 +34,4 @@ mod senders;
 mod shutdown;
 mod status;
 mod support;
+mod tables_changed_under_us;
