@@ -1,6 +1,7 @@
 //! Behaviour, against real parts: a real PostgreSQL, real processes. Files are named after what can go wrong.
 #![expect(clippy::unwrap_used, reason = "in a test that is a failed assertion")]
 
+mod any_row;
 mod bell;
 mod bell_races;
 mod bell_stress;
