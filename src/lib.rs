@@ -30,7 +30,7 @@
 //! | --- | --- |
 //! | delivering: what to implement, and what may go wrong | [`Sender`], [`Notification`], [`Receipt`], [`SendError`] |
 //! | senders that are there already, and one for tests | [`senders`] |
-//! | running | [`Reactor`], [`ChannelConfig`], [`RetryPolicy`], [`OnUnknown`] |
+//! | running, and how it fares | [`Reactor`], [`ChannelConfig`], [`RetryPolicy`], [`OnUnknown`], [`Health`] |
 //! | enqueueing, in a transaction of your own | [`enqueue`], [`enqueue_many`], [`NewNotification`], [`GenericClient`] |
 //! | looking up, retrying, cancelling, purging, the state of all | [`Queue`], [`Job`], [`QueueStatus`] |
 //! | connecting | [`Database`] |
@@ -82,7 +82,7 @@ pub use generic_client::GenericClient;
 pub use migrate::{MigrationStep, Migrator};
 pub use new_notification::NewNotification;
 pub use notification::Notification;
-pub use reactor::{Mode, Processed, Reactor, ReactorBuilder};
+pub use reactor::{Health, Mode, Processed, Reactor, ReactorBuilder, Trouble};
 pub use retry::RetryPolicy;
 pub use sender::{Receipt, SendError, Sender};
 pub use status::Status;

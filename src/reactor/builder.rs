@@ -1,14 +1,15 @@
 //! What a reactor is made of, checked before it runs.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::config::{ReactorConfig, validate_channel_name};
 use crate::connect::Database;
+use crate::reactor::Reactor;
+use crate::reactor::mode::Phase;
 use crate::reactor::state::Channel;
-use crate::reactor::{Mode, Reactor};
 use crate::sender::Sender;
 use crate::{ChannelConfig, Error};
 
@@ -78,7 +79,8 @@ impl ReactorBuilder {
             database,
             config,
             channels,
-            mode: watch::Sender::new(Mode::Starting),
+            phase: watch::Sender::new(Phase::starting()),
+            vitals: Mutex::default(),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::reactor::Reactor;
 use crate::reactor::state::Shared;
 use crate::retry::{RetryPolicy, random};
-use crate::store::{Bell, Entry, Store};
+use crate::store::{Bell, Entry};
 use crate::{Error, Migrator};
 
 impl Reactor {
@@ -19,6 +19,7 @@ impl Reactor {
                 Err(error) if may_pass(&error) => error,
                 Err(error) => return Err(error),
             };
+            shared.vitals.cannot_look(&error);
             if failures == 0 {
                 tracing::warn!(error = %error.chain(), "the database cannot be reached yet; trying until it can");
             }
@@ -28,21 +29,23 @@ impl Reactor {
     }
 
     async fn try_contact(&self, shared: &Shared, entry: &Entry) -> Result<Bell, Error> {
-        self.prepare(&shared.store).await?;
+        self.prepare(shared).await?;
         let bell = shared.store.bell().await?;
         shared.store.register(shared.instance.id(), entry).await?;
         Ok(bell)
     }
 
-    /// Learns what sort of sessions this role gets, and checks the schema.
-    pub(super) async fn prepare(&self, store: &Store) -> Result<(), Error> {
-        store.adapt().await?;
+    /// Learns what sort of sessions this role gets, checks the schema, and finds out whether the rows can be seen.
+    pub(super) async fn prepare(&self, shared: &Shared) -> Result<(), Error> {
+        shared.store.adapt().await?;
         let migrator = Migrator::new(self.database.schema().name())?;
         let mut client = self.database.client().await?;
         let question = client.transaction().await?;
         question.batch_execute("SET LOCAL statement_timeout = 0").await?;
         migrator.check(&question).await?;
-        Ok(question.commit().await?)
+        question.commit().await?;
+        drop(client);
+        shared.find_rows().await
     }
 }
 

@@ -156,6 +156,7 @@ impl Dispatcher {
 
     /// Takes note of a look that began then.
     fn looked(&mut self, looked: &Looked, free: &Free, begun: Instant) {
+        self.shared.vitals.looked();
         let now = Instant::now();
         if let Some(next) = looked.next {
             self.next_due = next.after.map(|due| now + due);
@@ -200,6 +201,7 @@ impl Dispatcher {
     /// A look could not be made. Try again after a pause that grows to 2 s.
     async fn failed(&mut self, error: &Error) {
         self.failures += 1;
+        self.shared.vitals.cannot_look(error);
         if !error.is_refusal() {
             let now = Instant::now();
             self.releases = RELEASES.map(|after| now + after).into();

@@ -1,14 +1,16 @@
-//! What must go on whatever the dispatcher does: leases are renewed, and channels that nobody serves are named.
+//! What must go on whatever the dispatcher does: leases are renewed, and what no error would tell is looked for: channels that
+//! nobody serves, rows that nobody sees.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::Error;
 use crate::reactor::lease::renewal_pace;
 use crate::reactor::state::{Shared, count};
 
-/// How often unserved channels are looked for.
-const UNSERVED_INTERVAL: Duration = Duration::from_secs(30);
+/// How often to look for what no error tells.
+const WATCH_INTERVAL: Duration = Duration::from_secs(30);
 
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
@@ -22,7 +24,7 @@ impl Keeper {
     /// Goes on for as long as it is polled. Side by side: a question that takes long must not cost a running send its
     /// lease.
     pub(crate) async fn run(self) {
-        futures::join!(self.renew_leases(), self.name_unserved());
+        futures::join!(self.renew_leases(), self.watch());
     }
 
     /// Only renews leases, for a reactor that is not listed.
@@ -54,19 +56,27 @@ impl Keeper {
         }
     }
 
-    /// Logs each channel that nobody serves, once.
-    async fn name_unserved(&self) {
+    async fn watch(&self) {
         let mut named = HashSet::new();
         loop {
-            match self.shared.store.unserved().await {
-                Ok(channels) => {
-                    for channel in channels.into_iter().filter(|channel| named.insert(channel.clone())) {
-                        tracing::warn!(channel, "due notifications wait on a channel that no reactor serves");
-                    }
-                }
-                Err(error) => tracing::debug!(error = %error.chain(), "could not look for unserved channels"),
+            if let Err(error) = self.name_unserved(&mut named).await {
+                tracing::debug!(error = %error.chain(), "could not look for unserved channels");
             }
-            tokio::time::sleep(UNSERVED_INTERVAL).await;
+            tokio::time::sleep(WATCH_INTERVAL).await;
+            if let Err(error) = self.shared.find_rows().await {
+                tracing::debug!(error = %error.chain(), "could not find out whether rows are hidden");
+            }
         }
+    }
+
+    /// Logs each channel that nobody serves, once.
+    async fn name_unserved(&self, named: &mut HashSet<String>) -> Result<(), Error> {
+        for channel in self.shared.store.unserved().await? {
+            if !named.contains(&channel) {
+                tracing::warn!(channel, "due notifications wait on a channel that no reactor serves");
+                named.insert(channel);
+            }
+        }
+        Ok(())
     }
 }

@@ -19,6 +19,7 @@ use crate::connect::Database;
 use crate::reactor::instance::Instance;
 use crate::reactor::reconnect::pauses;
 use crate::reactor::state::Shared;
+use crate::reactor::vitals::Vitals;
 use crate::reactor::wake::{Reasons, Wake};
 use crate::store::{Bell, Lookout, NEW_REACTOR};
 
@@ -122,6 +123,7 @@ pub(crate) struct Listener {
     bell: Bell,
     instance: Arc<Instance>,
     wake: Arc<Wake>,
+    vitals: Arc<Vitals>,
     link: watch::Sender<Link>,
 }
 
@@ -134,6 +136,7 @@ impl Listener {
                 bell,
                 instance: Arc::clone(&shared.instance),
                 wake: Arc::clone(&shared.wake),
+                vitals: Arc::clone(&shared.vitals),
                 link,
             },
             links,
@@ -200,6 +203,7 @@ impl Listener {
             return error;
         }
         pauses.reset();
+        self.vitals.probed();
         tracing::info!("listening");
         self.publish(Link::Listening(Arc::clone(session)));
         let mut hold = None;
@@ -228,6 +232,7 @@ impl Listener {
         if rows.is_empty() {
             Err(Error::connection("the session lost its LISTEN"))
         } else {
+            self.vitals.probed();
             Ok(())
         }
     }

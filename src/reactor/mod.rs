@@ -11,16 +11,19 @@
 //! - `settler`: writes outcomes in batches.
 //! - `lease`, `keeper`: what is claimed, and that it stays so while it is sent.
 //! - `instance`, `rescue`: how others know that it lives, and what it does for those that have died.
+//! - `mode`, `vitals`, `health`: what it tells of itself.
 
 mod bell;
 mod builder;
 mod claimer;
 mod contact;
 mod dispatcher;
+mod health;
 mod instance;
 mod keeper;
 mod lease;
 pub(crate) mod listener;
+mod mode;
 pub(crate) mod reach;
 mod reconnect;
 mod rescue;
@@ -29,11 +32,12 @@ mod settler;
 mod state;
 mod stop;
 mod task;
+mod vitals;
 mod wake;
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::{mpsc, watch};
@@ -46,15 +50,19 @@ use crate::store::{Entry, Store};
 pub use builder::ReactorBuilder;
 use claimer::Claimer;
 use dispatcher::Dispatcher;
+pub use health::{Health, Trouble};
 use instance::Anchor;
 use keeper::Keeper;
 use listener::{Link, Listener};
+pub use mode::Mode;
+use mode::Phase;
 use reach::Rearguard;
 use rescue::Rescuer;
 use settler::{QUEUE, Settle, Settler};
 use state::{Channel, Shared};
 use stop::{Parts, Sends};
 use task::{Task, panicked};
+use vitals::Vitals;
 
 /// A dispatcher: claims due rows of its channels, hands them to their senders, and writes down what happened.
 ///
@@ -76,23 +84,9 @@ pub struct Reactor {
     database: Database,
     config: ReactorConfig,
     channels: Vec<Channel>,
-    mode: watch::Sender<Mode>,
-}
-
-/// How a reactor learns of new rows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Mode {
-    /// Not running, or not yet connected.
-    Starting,
-    /// It hears the bell: rows go out at once.
-    Listening,
-    /// It does not hear the bell, and why; rows go out by looking, every 50 ms for the first 30 s after a bell was lost
-    /// and every `scan_interval` otherwise.
-    Polling {
-        /// The error of the last try to listen.
-        why: String,
-    },
+    phase: watch::Sender<Phase>,
+    /// Of the run that began last.
+    vitals: Mutex<Arc<Vitals>>,
 }
 
 /// What [`Reactor::process_due`] did.
@@ -133,6 +127,7 @@ impl Reactor {
     pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let mut shutdown = pin!(shutdown);
         let shared = self.shared();
+        *self.vitals() = Arc::clone(&shared.vitals);
         let entry = self.entry();
         let bell = tokio::select! {
             () = &mut shutdown => return Ok(()),
@@ -158,7 +153,7 @@ impl Reactor {
             ended = &mut parts.settler.0 => Err(panicked("settler", ended.err())),
         };
         self.stop(&shared, parts, give_up, outcomes).await;
-        self.mode.send_replace(Mode::Starting);
+        self.turn(Mode::Starting);
         ended
     }
 
@@ -171,7 +166,7 @@ impl Reactor {
     /// there ([`Error::is_schema`]). What was claimed before the error is still sent and written.
     pub async fn process_due(&self, limit: u32) -> Result<Processed, Error> {
         let shared = self.shared();
-        self.prepare(&shared.store).await?;
+        self.prepare(&shared).await?;
         let (settler, give_up, outcomes) = start_settler(&shared);
         let claimer = Claimer::new(Arc::clone(&shared), outcomes);
         let _keeper = Task::spawn(Keeper::new(Arc::clone(&shared)).renew_only());
@@ -194,14 +189,14 @@ impl Reactor {
 
     /// How the running reactor learns of new rows.
     pub fn mode(&self) -> Mode {
-        self.mode.borrow().clone()
+        self.phase.borrow().mode.clone()
     }
 
     /// Waits until the running reactor has found out how it learns of new rows, and says so.
     pub async fn started(&self) -> Mode {
-        let mut modes = self.mode.subscribe();
-        let known = modes.wait_for(|mode| *mode != Mode::Starting).await;
-        known.map_or(Mode::Starting, |mode| mode.clone())
+        let mut phases = self.phase.subscribe();
+        let known = phases.wait_for(|phase| phase.mode != Mode::Starting).await;
+        known.map_or(Mode::Starting, |phase| phase.mode.clone())
     }
 
     fn shared(&self) -> Arc<Shared> {
@@ -209,7 +204,16 @@ impl Reactor {
             Store::new(self.database.clone()),
             self.channels.clone(),
             self.config.lease,
+            Arc::default(),
         ))
+    }
+
+    fn vitals(&self) -> MutexGuard<'_, Arc<Vitals>> {
+        self.vitals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn turn(&self, mode: Mode) {
+        self.phase.send_modify(|phase| phase.turn(mode));
     }
 
     fn entry(&self) -> Entry {
@@ -228,7 +232,7 @@ impl Reactor {
                 Link::Listening(_) => Mode::Listening,
                 Link::Polling { why } => Mode::Polling { why: why.clone() },
             };
-            self.mode.send_replace(mode);
+            self.turn(mode);
             if links.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }

@@ -158,7 +158,7 @@ impl Settler {
             }
             let error = match self.shared.store.settle(&settlements).await {
                 Ok(written) => {
-                    if self.shared.settling_fails(false) {
+                    if self.shared.settled(Ok(())) {
                         tracing::info!("outcomes are written again");
                     }
                     let next = self.note(batch, settlements, &written);
@@ -170,7 +170,7 @@ impl Settler {
                 Err(error) if refuses_content(&error) || is_locked(&error) => return Err(error),
                 Err(error) => error,
             };
-            if self.shared.settling_fails(true) {
+            if self.shared.settled(Err(&error)) {
                 let waiting = settlements.len();
                 tracing::warn!(error = %error.chain(), waiting, "outcomes cannot be written; trying until they are");
             }

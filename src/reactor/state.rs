@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use crate::Error;
 use crate::config::ChannelConfig;
 use crate::reactor::instance::Instance;
 use crate::reactor::lease::Leases;
 use crate::reactor::reach::Beyond;
+use crate::reactor::vitals::Vitals;
 use crate::reactor::wake::{Reasons, Wake};
 use crate::sender::AnySender;
 use crate::store::Store;
@@ -37,14 +39,13 @@ pub(crate) struct Shared {
     pub(crate) wake: Arc<Wake>,
     pub(crate) beyond: Beyond,
     pub(crate) counts: Counts,
+    pub(crate) vitals: Arc<Vitals>,
     /// Set once: no further claim is to be made.
     stopping: AtomicBool,
-    /// Outcomes could not be written at the last try.
-    settling_fails: AtomicBool,
 }
 
 impl Shared {
-    pub(crate) fn new(store: Store, channels: Vec<Channel>, lease: Duration) -> Self {
+    pub(crate) fn new(store: Store, channels: Vec<Channel>, lease: Duration, vitals: Arc<Vitals>) -> Self {
         Shared {
             store,
             instance: Arc::new(Instance::new()),
@@ -56,8 +57,8 @@ impl Shared {
             wake: Arc::new(Wake::new(channels.len())),
             beyond: Beyond::new(channels.len()),
             counts: Counts::default(),
+            vitals,
             stopping: AtomicBool::new(false),
-            settling_fails: AtomicBool::new(false),
             channels,
         }
     }
@@ -117,17 +118,31 @@ impl Shared {
     }
 
     /// Notes whether outcomes can be written; answers whether that is new.
-    pub(crate) fn settling_fails(&self, fails: bool) -> bool {
-        let news = self.settling_fails.swap(fails, Ordering::AcqRel) != fails;
+    pub(crate) fn settled(&self, written: Result<(), &Error>) -> bool {
+        let news = match written {
+            Ok(()) => self.vitals.settled(),
+            Err(error) => self.vitals.cannot_settle(error),
+        };
         if news {
             self.wake.poke(Reasons::NEWS);
         }
         news
     }
 
+    /// Finds out whether row-level security keeps the rows from us. It is no error that would show by itself.
+    pub(crate) async fn find_rows(&self) -> Result<(), Error> {
+        let hidden = self.store.rows_hidden().await?;
+        match (self.vitals.rows_hidden(hidden), hidden) {
+            (true, true) => tracing::warn!("row-level security keeps every row from this role: nothing will be sent"),
+            (true, false) => tracing::info!("row-level security lets this role see rows again"),
+            (false, _) => {}
+        }
+        Ok(())
+    }
+
     /// What is to be written comes before any new claim.
     pub(crate) fn may_claim(&self) -> bool {
-        !self.settling_fails.load(Ordering::Acquire)
+        self.vitals.can_settle()
     }
 }
 

@@ -28,7 +28,7 @@ struct Inner {
 
 statements! {
     /// The statements of a reactor.
-    DispatchStatements { bell, claim, late, locked, next_due, release_unknown, renew, ring, settle, unserved }
+    DispatchStatements { bell, claim, late, locked, next_due, release_unknown, renew, ring, rows_hidden, settle, unserved }
 }
 
 /// What a claim found.
@@ -304,6 +304,12 @@ impl Store {
     pub(crate) async fn unserved(&self) -> Result<Vec<String>, Error> {
         let rows = self.query(&self.0.sql.unserved, &[]).await?;
         rows.iter().map(|row| Ok(row.try_get("channel")?)).collect()
+    }
+
+    /// Whether row-level security keeps every row from this role.
+    pub(crate) async fn rows_hidden(&self) -> Result<bool, Error> {
+        let rows = self.query(&self.0.sql.rows_hidden, &[]).await?;
+        rows.first().map_or(Ok(false), |row| Ok(row.try_get("hidden")?))
     }
 
     /// The keys of the bell.

@@ -11,6 +11,7 @@ mod due_times;
 mod embedded;
 mod enqueue;
 mod harness;
+mod health;
 mod hostile_defaults;
 mod late_rows;
 mod leases;

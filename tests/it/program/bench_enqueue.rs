@@ -96,9 +96,7 @@ async fn a_slow_commit_is_one_that_the_server_delays() {
 async fn a_role_that_may_not_slow_commits_down_is_told_so() {
     let db = TestDb::empty().await;
     let role = Role::new(&db, "bencher").await;
-    let and = if db.url().contains('?') { '&' } else { '?' };
-    let url = format!("{}{and}user={}", db.url(), role.name);
-    let mut process = Process::spawn(doorbell(["bench", "enqueue", "--slow-commit", "--database-url"]).arg(url));
+    let mut process = Process::spawn(doorbell(["bench", "enqueue", "--slow-commit", "--database-url"]).arg(role.url()));
     assert_eq!(process.exit().await.code(), Some(1));
     process.says("slow commits (commit_delay) take a superuser").await;
 }

@@ -78,6 +78,13 @@ impl TestDb {
             .unwrap()
     }
 
+    /// Whether new sessions are let in. Those that there are stay.
+    pub(crate) async fn let_in(&self, allow: bool) {
+        let admin = connect(&Server::get().url("postgres")).await;
+        let statement = format!("ALTER DATABASE {} ALLOW_CONNECTIONS {allow}", self.name);
+        admin.batch_execute(&statement).await.unwrap();
+    }
+
     /// What a setting is in every session of this database that begins from now on.
     pub(crate) async fn set_default(&self, setting: &str, value: &str) {
         let admin = connect(&Server::get().url("postgres")).await;

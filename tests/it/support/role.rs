@@ -10,6 +10,7 @@ use super::{TestDb, client_program};
 /// A login role of one test's own. Goes before its database does: declare it after.
 pub(crate) struct Role {
     pub(crate) name: String,
+    /// As whoever made it.
     url: String,
 }
 
@@ -18,6 +19,12 @@ impl Role {
         let name = format!("{what}_{}", Uuid::now_v7().simple());
         db.psql(&format!("CREATE ROLE {name} LOGIN")).await;
         Role { name, url: db.url() }
+    }
+
+    /// A connection string of the database of [`Role::new`] that connects as this role.
+    pub(crate) fn url(&self) -> String {
+        let and = if self.url.contains('?') { '&' } else { '?' };
+        format!("{}{and}user={}", self.url, self.name)
     }
 
     pub(crate) async fn client(&self, db: &TestDb) -> Client {
