@@ -72,8 +72,9 @@ mod status;
 mod store;
 
 pub use client::{
-    BellStatus, Cancelled, ChannelStatus, InFlight, Job, JobFilter, PurgeStep, Queue, QueueStatus, ReactorStatus,
-    Retried, RetriedAll, enqueue, enqueue_many,
+    BellStatus, Cancelled, ChannelStatus, InFlight, Job, JobFilter, OpenTransaction, ProducerStatus, PurgeStep, Queue,
+    QueueStatus, ReactorMode, ReactorStatus, Retried, RetriedAll, RoleStatus, ServerStatus, Surroundings, TableStatus,
+    TriggerState, enqueue, enqueue_many,
 };
 pub use config::{ChannelConfig, OnUnknown};
 pub use connect::{Database, DatabaseBuilder};

@@ -19,7 +19,10 @@ mod status;
 pub use jobs::{Job, JobFilter};
 pub use mend::{Cancelled, Retried, RetriedAll};
 pub use purge::PurgeStep;
-pub use status::{BellStatus, ChannelStatus, InFlight, QueueStatus, ReactorStatus};
+pub use status::{
+    BellStatus, ChannelStatus, InFlight, OpenTransaction, ProducerStatus, QueueStatus, ReactorMode, ReactorStatus,
+    RoleStatus, ServerStatus, Surroundings, TableStatus, TriggerState,
+};
 
 /// The queue of one schema. Cheap to clone; holds no connection: every method is given one, or a transaction.
 ///

@@ -7,5 +7,7 @@ super::statements! {
         jobs,
         retry, failed, cancel, purge,
         status_counts, status_reactors, status_bell, status_in_flight,
+        status_table, status_server, status_transaction, status_clock,
+        status_role, status_producer, hostile, rows_hidden,
     }
 }

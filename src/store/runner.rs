@@ -57,8 +57,7 @@ impl Runner {
     /// Finds out what the role's defaults are, and from now on shields the statements from them if need be.
     pub(super) async fn adapt(&self) -> Result<(), Error> {
         let rows = self.run(Some(BEGIN_QUESTION), &self.hostile, &[]).await?;
-        let hostile = rows.first().map_or(Ok(false), |row| row.try_get("hostile"))?;
-        self.shielded.store(hostile, Ordering::Relaxed);
+        self.shielded.store(!rows.is_empty(), Ordering::Relaxed);
         Ok(())
     }
 

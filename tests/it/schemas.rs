@@ -156,7 +156,7 @@ async fn a_restored_dump_rings_and_knows_its_version() {
     let client = restored.client().await;
     let queue = Queue::in_schema(r#"o"d'd"#).unwrap();
     let status = queue.status(&client).await.unwrap();
-    assert!(status.bell.triggers && status.schema_version == 2 && status.channels[0].pending == 1);
+    assert!(status.table.triggers_work() && status.schema_version == 2 && status.channels[0].pending == 1);
     let mut sleeper = Sleeper::new(&restored.url(), &schema).await;
     insert(&client, &schema).await;
     sleeper.rung().await;

@@ -95,14 +95,14 @@ async fn without_its_trigger_a_row_waits_for_the_scan_and_with_it_rows_ring_agai
     recording.wait_for(1, SOON).await;
     assert_eq!(ears.heard().await, 0);
     let status = Queue::default().status(&client).await.unwrap();
-    assert!(!status.bell.triggers, "nothing says that a trigger is missing");
+    assert!(!status.table.triggers_work(), "nothing says that a trigger is missing");
 
     client.batch_execute(&trigger).await.unwrap();
     db.armed(1).await;
     db.insert("by ring").await;
     assert_eq!(ears.heard().await, 1);
     recording.wait_for(2, SOON).await;
-    assert!(Queue::default().status(&client).await.unwrap().bell.triggers);
+    assert!(Queue::default().status(&client).await.unwrap().table.triggers_work());
     running.stop().await;
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use doorbell::{BellStatus, ChannelStatus, QueueStatus, ReactorStatus};
+use doorbell::{BellStatus, ChannelStatus, QueueStatus, ReactorMode, ReactorStatus, ServerStatus, TableStatus};
 
 use crate::failure::Failure;
 use crate::output::{counted, plain, print};
@@ -16,6 +16,8 @@ Examples:
   watch doorbell status";
 
 /// Show what each channel holds, which reactors run, and whether the bell works
+///
+/// `doorbell doctor` says what is not as it should be, and what mends it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -43,7 +45,8 @@ fn report(status: &QueueStatus) -> String {
         true => "no reactors".to_owned(),
         false => reactors(&status.reactors).to_string(),
     });
-    parts.push(bell(&status.bell));
+    let below = [bell(&status.bell), table(&status.table), server(&status.server)];
+    parts.push(below.join("\n"));
     let warnings = warnings(status)
         .into_iter()
         .map(|warning| format!("warning: {warning}"));
@@ -82,22 +85,27 @@ fn channels(channels: &[ChannelStatus]) -> Table {
 fn reactors(reactors: &[ReactorStatus]) -> Table {
     let mut table = Table::new(["REACTOR", "HOST", "VERSION", "STATE", "UP", "SEEN", "CHANNELS"]);
     for reactor in reactors {
-        let state = match (reactor.dead, reactor.live) {
-            (true, _) => "dead",
-            (false, true) => "live",
-            (false, false) => "silent",
-        };
         table.row([
             reactor.id.to_string(),
             plain(&reactor.host),
             plain(&reactor.version),
-            state.to_owned(),
+            state(reactor).to_owned(),
             age(reactor.started_ago),
             format!("{} ago", age(reactor.seen_ago)),
             plain(&reactor.channels.join(", ")),
         ]);
     }
     table
+}
+
+fn state(reactor: &ReactorStatus) -> &'static str {
+    match (reactor.dead, reactor.live, reactor.mode) {
+        (true, ..) => "dead",
+        (_, _, ReactorMode::Gone) => "gone",
+        (_, false, _) => "silent",
+        (.., ReactorMode::Unknown) => "live",
+        (.., mode) => mode.as_str(),
+    }
 }
 
 fn bell(bell: &BellStatus) -> String {
@@ -109,10 +117,32 @@ fn bell(bell: &BellStatus) -> String {
     format!("bell: {state}; the server's notification queue is {usage:.0} % full")
 }
 
-/// What an operator should look into.
+fn table(table: &TableStatus) -> String {
+    let vacuumed = match table.vacuumed_ago {
+        Some(ago) => format!("vacuumed {} ago", age(ago)),
+        None => "not vacuumed yet".to_owned(),
+    };
+    format!(
+        "table: about {} rows and {} dead ones, {vacuumed}",
+        table.live_rows, table.dead_rows
+    )
+}
+
+fn server(server: &ServerStatus) -> String {
+    let longest = server.longest_transaction.as_ref();
+    let longest = longest.map_or_else(String::new, |longest| {
+        format!(", longest transaction {}", age(longest.open))
+    });
+    format!(
+        "server: PostgreSQL {}, {} of {} connections, clock {:+.1} s{longest}",
+        server.version, server.connections, server.max_connections, server.clock_offset_seconds
+    )
+}
+
+/// What an operator should look into. `doorbell doctor` looks for more.
 fn warnings(status: &QueueStatus) -> Vec<String> {
     let mut warnings = Vec::new();
-    if !status.bell.triggers {
+    if !status.table.triggers_work() {
         warnings.push("a trigger is missing or disabled: inserts do not ring and wait for the next scan".to_owned());
     }
     for channel in status
@@ -136,7 +166,7 @@ fn warnings(status: &QueueStatus) -> Vec<String> {
 }
 
 /// A length of time as people say it, not finer than seconds beyond the first.
-fn age(age: Duration) -> String {
+pub(crate) fn age(age: Duration) -> String {
     match age.as_secs() {
         0 => format!("{}ms", age.as_millis()),
         seconds => humantime::format_duration(Duration::from_secs(seconds)).to_string(),

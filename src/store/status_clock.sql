@@ -1,0 +1,2 @@
+-- What time it is. Locks nothing.
+SELECT EXTRACT(EPOCH FROM clock_timestamp())::float8 AS epoch
