@@ -4,6 +4,7 @@ mod bench;
 mod cancel;
 mod config;
 mod demo;
+mod doctor;
 mod enqueue;
 mod failure;
 mod list;
@@ -57,6 +58,7 @@ enum Command {
     Migrate(migrate::Args),
     Enqueue(enqueue::Args),
     Status(status::Args),
+    Doctor(doctor::Args),
     List(list::Args),
     Show(show::Args),
     Retry(retry::Args),
@@ -73,6 +75,7 @@ impl Command {
             Command::Migrate(args) => migrate::run(args).await,
             Command::Enqueue(args) => enqueue::run(args).await,
             Command::Status(args) => status::run(args).await,
+            Command::Doctor(args) => doctor::run(args).await,
             Command::List(args) => list::run(args).await,
             Command::Show(args) => show::run(args).await,
             Command::Retry(args) => retry::run(args).await,

@@ -55,7 +55,7 @@ impl Target {
         settings
     }
 
-    fn settings(&self) -> Result<DatabaseSettings, Failure> {
+    pub(crate) fn settings(&self) -> Result<DatabaseSettings, Failure> {
         Ok(self.over(match &self.config {
             Some(file) => Config::load(file)?.database,
             None => DatabaseSettings::of_environment(),
@@ -74,6 +74,11 @@ pub(crate) fn database(settings: &DatabaseSettings) -> DatabaseBuilder {
 
 pub(crate) fn schema(settings: &DatabaseSettings) -> &str {
     settings.schema.as_deref().unwrap_or("public")
+}
+
+/// A name as an identifier in a statement.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// An id on the command line.

@@ -4,6 +4,7 @@ mod bench;
 mod bench_enqueue;
 mod commands;
 mod demo;
+mod doctor;
 mod embedded;
 mod log;
 mod migrate;

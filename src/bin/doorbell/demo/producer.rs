@@ -11,9 +11,10 @@ use super::CHANNEL;
 use super::clocks::Clocks;
 use super::ledger::Ledger;
 use super::report::{self, Summary};
-use super::stage::{Stage, quoted};
+use super::stage::Stage;
 use crate::failure::Failure;
 use crate::signals::Stop;
+use crate::target::quoted;
 
 /// How long the last rows may take.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -9,6 +9,7 @@ use tokio_postgres::types::Type;
 use super::report;
 use crate::failure::Failure;
 use crate::private::Private;
+use crate::target::quoted;
 
 pub(super) struct Stage {
     server: Option<Private>,
@@ -91,9 +92,4 @@ impl Stage {
 
 fn new_name() -> String {
     format!("doorbell_demo_{}", Uuid::now_v7().simple())
-}
-
-/// A name as an identifier in a statement.
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
