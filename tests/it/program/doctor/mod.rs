@@ -1,5 +1,6 @@
 //! `doorbell doctor`: each fault is made for real, found, and mended by what the doctor says.
 
+mod pooler;
 mod queue;
 mod roles;
 mod tables;
