@@ -73,23 +73,18 @@ impl Claims {
         if !self.backlog {
             self.reach.covered(begun);
         }
-        let settlements: Vec<Settlement> = claims.rows.iter().map(|row| self.sent(row.id, row.claim)).collect();
+        let settlements: Vec<Settlement> = claims.rows.iter().map(|row| sent(row.held)).collect();
         if settlements.is_empty() {
             return Err(Error::timeout("a claim did not find the row that was due"));
         }
         self.store.settle(&settlements).await?;
         Ok(took)
     }
+}
 
-    fn sent(&self, id: Uuid, claim: i64) -> Settlement {
-        Settlement {
-            held: Held {
-                id,
-                claim,
-                claimed_by: self.reactor,
-                attempt: 1,
-            },
-            outcome: Outcome::Sent { receipt: None },
-        }
+fn sent(held: Held) -> Settlement {
+    Settlement {
+        held,
+        outcome: Outcome::Sent { receipt: None },
     }
 }

@@ -12,7 +12,7 @@ use crate::reactor::listener::Session;
 use crate::reactor::send::Send;
 use crate::reactor::settler::Settle;
 use crate::reactor::state::{Shared, count};
-use crate::store::{Claims, Held, NextDue, Wanted};
+use crate::store::{Claims, NextDue, Wanted};
 
 /// At most so many rows of one channel are claimed at once while another has free slots too: a lone alert comes with the
 /// next look, and that takes as long as its rows are many.
@@ -194,14 +194,8 @@ impl Claimer {
             let Some(&channel) = self.channel_index.get(&*claimed.channel) else {
                 continue;
             };
-            let held = Held {
-                id: claimed.id,
-                claim: claimed.claim,
-                claimed_by: claimed.claimed_by,
-                attempt: claimed.attempt,
-            };
-            let Some(cut) = self.shared.leases.take(held, claimed_at) else {
-                tracing::warn!(id = %held.id, "due again while it is still being sent; that send goes on");
+            let Some(cut) = self.shared.leases.take(claimed.held, claimed_at) else {
+                tracing::warn!(id = %claimed.held.id, "due again while it is still being sent; that send goes on");
                 continue;
             };
             let send = Send {

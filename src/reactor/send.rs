@@ -15,7 +15,7 @@ use crate::reactor::lease::Cut;
 use crate::reactor::settler::Settle;
 use crate::reactor::state::{Channel, Shared, Slot};
 use crate::retry::random;
-use crate::store::Claimed;
+use crate::store::{Claimed, Held};
 
 /// A row that is to be sent now.
 pub(crate) struct Send {
@@ -38,7 +38,7 @@ impl Send {
             cut,
         } = self;
         let channel = &shared.channels[slot.channel];
-        let (id, attempt) = (claimed.id, claimed.attempt);
+        let Held { id, attempt, .. } = claimed.held;
         let (notification, limit) = notification(claimed, claimed_at, channel);
         // Around all of it, so that a sender that panics before its first await, or when it is dropped, is caught as well.
         let ending = AssertUnwindSafe(ending(&notification, limit, channel, cut)).catch_unwind();
@@ -76,11 +76,11 @@ fn notification(claimed: Claimed, claimed_at: Instant, channel: &Channel) -> (No
         .map_or(channel.config.timeout, |left| left.min(channel.config.timeout));
     let now = Instant::now();
     let notification = Notification {
-        id: claimed.id,
+        id: claimed.held.id,
         channel: Arc::clone(&channel.name),
         recipient: claimed.recipient,
         payload: claimed.payload,
-        attempt: claimed.attempt,
+        attempt: claimed.held.attempt,
         max_attempts: claimed.max_attempts,
         enqueued_to_send: claimed.age.saturating_add(now - claimed_at),
         deadline: now + timeout,

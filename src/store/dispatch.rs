@@ -67,14 +67,11 @@ pub(crate) struct NextDue {
 
 /// One claimed row.
 pub(crate) struct Claimed {
-    pub(crate) id: Uuid,
+    pub(crate) held: Held,
     pub(crate) channel: String,
     pub(crate) recipient: String,
     pub(crate) payload: String,
-    pub(crate) attempt: u32,
     pub(crate) max_attempts: u32,
-    pub(crate) claim: i64,
-    pub(crate) claimed_by: Uuid,
     /// Time since the row was created, at the claim.
     pub(crate) age: Duration,
     pub(crate) expires_in: Option<Duration>,
@@ -341,14 +338,16 @@ impl Claimed {
     fn from_row(row: &Row, claimed_by: Uuid) -> Result<Self, Error> {
         let count = |column| -> Result<u32, Error> { Ok(u32::try_from(row.try_get::<_, i32>(column)?).unwrap_or(0)) };
         Ok(Claimed {
-            id: row.try_get("id")?,
+            held: Held {
+                id: row.try_get("id")?,
+                claim: row.try_get("claim")?,
+                claimed_by,
+                attempt: count("attempts")?,
+            },
             channel: row.try_get("channel")?,
             recipient: row.try_get("recipient")?,
             payload: row.try_get("payload")?,
-            attempt: count("attempts")?,
             max_attempts: count("max_attempts")?,
-            claim: row.try_get("claim")?,
-            claimed_by,
             age: seconds_to_duration(row.try_get("age")?),
             expires_in: row.try_get::<_, Option<f64>>("expires_in")?.map(seconds_to_duration),
         })

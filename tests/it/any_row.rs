@@ -176,7 +176,10 @@ async fn no_row_and_no_answer_stands_in_the_way_of_another_row() {
     for sent in recording.recorded() {
         let stored = "SELECT recipient, payload::text FROM notification_jobs WHERE id = $1";
         let stored = client.query_one(stored, &[&sent.id()]).await.unwrap();
-        assert_eq!((sent.recipient(), sent.payload()), (stored.get(0), stored.get(1)));
+        assert_eq!(
+            (sent.recipient(), sent.payload()),
+            (stored.try_get(0).unwrap(), stored.try_get(1).unwrap())
+        );
     }
     running.stop().await;
     assert_eq!(
