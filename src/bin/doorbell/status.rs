@@ -134,8 +134,11 @@ fn server(server: &ServerStatus) -> String {
         format!(", longest transaction {}", age(longest.open))
     });
     format!(
-        "server: PostgreSQL {}, {} of {} connections, clock {:+.1} s{longest}",
-        server.version, server.connections, server.max_connections, server.clock_offset_seconds
+        "server: PostgreSQL {}, {} of {} connections, clock off by {:.1} s{longest}",
+        server.version,
+        server.connections,
+        server.max_connections,
+        server.clock_offset_seconds.abs()
     )
 }
 
