@@ -63,10 +63,8 @@ async fn a_reactor_that_lost_its_ear_says_why_and_is_well_again_when_it_has_it_b
         |health| matches!(&health.mode, Mode::Polling { why } if why.contains("not currently accepting connections")),
     )
     .await;
-    assert!(
-        !polling.is_healthy() && polling.mode_lasted <= SOON && polling.claiming.is_ok(),
-        "{polling:?}"
-    );
+    // Whether it can look depends on how many sessions it has: new ones are not let in either.
+    assert!(!polling.is_healthy() && polling.mode_lasted <= SOON, "{polling:?}");
     assert!(
         polling.problems()[0].starts_with("it does not hear the bell"),
         "{:?}",
