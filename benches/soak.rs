@@ -140,7 +140,8 @@ impl Soak {
 
     async fn insert(&self, load: &OpenLoop) -> Outcome<()> {
         let inserted = || _ = self.inserted.fetch_add(1, Ordering::Relaxed);
-        Ok(load.insert(self.stage.scratch.database(), inserted).await?)
+        load.insert(self.stage.scratch.database(), inserted).await?;
+        Ok(())
     }
 
     /// Purges and samples every ten seconds, or ten times in all if that is more often.

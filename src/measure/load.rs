@@ -26,8 +26,16 @@ const CLEAR: &str = r#"TRUNCATE :"schema".notification_jobs"#;
 const UNFINISHED: &str =
     r#"SELECT EXISTS (SELECT FROM :"schema".notification_jobs WHERE channel = 'burst' AND status = 'pending')"#;
 
-/// Latencies of rows that come at random times, `rate` a second on average (a Poisson process), for so long, to a sender
-/// that takes so long.
+/// How long after its time each row of a load got somewhere.
+pub struct Passage {
+    /// Until its INSERT was answered: what of the latency lies before the reactor, and at full load is its limit.
+    pub to_commit: Latencies,
+    /// Until its sender was entered.
+    pub to_sender: Latencies,
+}
+
+/// The passage of rows that come at random times, `rate` a second on average (a Poisson process), for so long, to a
+/// sender that takes so long.
 ///
 /// # Errors
 ///
@@ -37,14 +45,25 @@ pub async fn under_load(
     rate: f64,
     lasts: Duration,
     sender_takes: Duration,
-) -> Result<Latencies, Error> {
+) -> Result<Passage, Error> {
     let (gong, arrivals) = Gong::taking(sender_takes);
     let _reactor = start(database, gong).await?;
     let rows = insert_and_collect(database, &OpenLoop::poisson(rate, lasts), arrivals).await?;
-    Ok(rows.iter().map(|row| row.latency).collect())
+    Ok(passage(&rows))
 }
 
-/// Latencies of alerts, `rate` a second, and of those among them that came while a burst was on its way: each of `bursts`
+/// How long after its time the INSERT of each row of such a load is answered while no reactor runs.
+///
+/// # Errors
+///
+/// The server's.
+pub async fn inserts_alone(database: &Database, rate: f64, lasts: Duration) -> Result<Latencies, Error> {
+    empty(database).await?;
+    let committed = OpenLoop::poisson(rate, lasts).insert(database, || {}).await?;
+    Ok(committed.into_iter().collect())
+}
+
+/// The passage of alerts, `rate` a second, and of those among them that came while a burst was on its way: each of `bursts`
 /// inserts `rows` rows in one statement on another channel, two seconds after the last one was through.
 ///
 /// # Errors
@@ -55,7 +74,7 @@ pub async fn beside_bursts(
     rate: f64,
     bursts: u32,
     rows: u32,
-) -> Result<(Latencies, Latencies), Error> {
+) -> Result<(Passage, Passage), Error> {
     let (gong, arrivals) = Gong::taking(Duration::ZERO);
     let _reactor = start(database, gong).await?;
     let alerts = OpenLoop::poisson(rate, BETWEEN_BURSTS * (bursts + 1) + Duration::from_secs(1));
@@ -67,8 +86,7 @@ pub async fn beside_bursts(
     let (beside, alone): (Vec<Row>, Vec<Row>) = alerts
         .into_iter()
         .partition(|row| bursts.iter().any(|burst| burst.contains(&row.intended)));
-    let latencies = |rows: Vec<Row>| rows.iter().map(|row| row.latency).collect();
-    Ok((latencies(alone), latencies(beside)))
+    Ok((passage(&alone), passage(&beside)))
 }
 
 /// Answers with when each burst was on its way.
@@ -96,7 +114,15 @@ async fn insert_bursts(database: &Database, bursts: u32, rows: u32) -> Result<Ve
 /// A row that has arrived.
 struct Row {
     intended: Instant,
-    latency: Duration,
+    to_commit: Duration,
+    to_sender: Duration,
+}
+
+fn passage(rows: &[Row]) -> Passage {
+    Passage {
+        to_commit: rows.iter().map(|row| row.to_commit).collect(),
+        to_sender: rows.iter().map(|row| row.to_sender).collect(),
+    }
 }
 
 async fn insert_and_collect(
@@ -104,29 +130,31 @@ async fn insert_and_collect(
     load: &OpenLoop,
     arrivals: mpsc::UnboundedReceiver<Arrival>,
 ) -> Result<Vec<Row>, Error> {
-    let (inserted, rows) = futures::join!(load.insert(database, || {}), collect(load.times(), arrivals));
-    inserted?;
-    rows
+    let (committed, entered) = futures::join!(load.insert(database, || {}), collect(load.times(), arrivals));
+    let passed = committed?.into_iter().zip(entered?);
+    let row = |(intended, (to_commit, entered)): (&Instant, (Duration, Instant))| Row {
+        intended: *intended,
+        to_commit,
+        to_sender: entered.saturating_duration_since(*intended),
+    };
+    Ok(load.times().iter().zip(passed).map(row).collect())
 }
 
-async fn collect(times: &[Instant], mut arrivals: mpsc::UnboundedReceiver<Arrival>) -> Result<Vec<Row>, Error> {
+/// When the sender was entered with each row, by its number.
+async fn collect(times: &[Instant], mut arrivals: mpsc::UnboundedReceiver<Arrival>) -> Result<Vec<Instant>, Error> {
     let last = times.last().map_or_else(Instant::now, |at| *at + PATIENCE);
-    let mut rows = Vec::with_capacity(times.len());
-    while rows.len() < times.len() {
+    let mut all = vec![None; times.len()];
+    let mut missing = times.len();
+    while missing > 0 {
         let arrival = tokio::time::timeout_at(last.into(), arrivals.recv()).await;
-        let late = || {
-            Error::timeout(format!(
-                "{} rows did not arrive within {PATIENCE:?}",
-                times.len() - rows.len()
-            ))
-        };
+        let late = || Error::timeout(format!("{missing} rows did not arrive within {PATIENCE:?}"));
         let (recipient, entered) = arrival.map_err(|_| late())?.ok_or_else(late)?;
         let row = recipient.parse::<usize>().ok();
-        let intended = *row.and_then(|row| times.get(row)).ok_or_else(|| stray(&recipient))?;
-        let latency = entered.saturating_duration_since(intended);
-        rows.push(Row { intended, latency });
+        let first = row.and_then(|row| all.get_mut(row)).ok_or_else(|| stray(&recipient))?;
+        missing -= usize::from(first.is_none());
+        first.get_or_insert(entered);
     }
-    Ok(rows)
+    Ok(all.into_iter().flatten().collect())
 }
 
 fn stray(recipient: &str) -> Error {
@@ -135,12 +163,16 @@ fn stray(recipient: &str) -> Error {
 
 /// A reactor that listens, with a channel for the load and one for bursts, and a table with nothing in it.
 async fn start(database: &Database, gong: Gong) -> Result<Running, Error> {
-    let clear = database.schema().render(CLEAR);
-    session(database).await?.batch_execute(&clear).await?;
+    empty(database).await?;
     let config = ChannelConfig::default().max_in_flight(SLOTS);
     let reactor = Reactor::builder(database.clone())
         .channel("load", gong, config.clone())
         .channel("burst", Work::AtOnce, config)
         .scan_interval(Duration::from_secs(3600));
     Running::start(reactor).await
+}
+
+async fn empty(database: &Database) -> Result<(), Error> {
+    let clear = database.schema().render(CLEAR);
+    Ok(session(database).await?.batch_execute(&clear).await?)
 }

@@ -43,7 +43,7 @@ pub use goal::Goal;
 pub use growth::{Growth, Snapshot};
 pub use inserts::{InsertLoad, InsertReport, Inserts, Variant};
 pub use latencies::Latencies;
-pub use load::{beside_bursts, under_load};
+pub use load::{Passage, beside_bursts, inserts_alone, under_load};
 pub use median::median;
 pub use open_loop::OpenLoop;
 pub use pauses::Pauses;

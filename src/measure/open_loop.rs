@@ -42,23 +42,43 @@ impl OpenLoop {
         &self.0
     }
 
-    /// Inserts them; `inserted` is told of each.
+    /// Inserts them; `inserted` is told of each. Answers with how long after its time each was committed, by its number.
     ///
     /// # Errors
     ///
     /// The server's.
-    pub async fn insert(&self, database: &Database, inserted: impl Fn()) -> Result<(), Error> {
+    pub async fn insert(&self, database: &Database, inserted: impl Fn()) -> Result<Vec<Duration>, Error> {
         let insert = database.schema().render(INSERT);
         let (queues, producers): (Vec<_>, Vec<_>) = (0..PRODUCERS)
             .map(|_| {
                 let (queue, rows) = mpsc::unbounded_channel();
-                (queue, produce(database, &insert, rows, &inserted))
+                (queue, self.produce(database, &insert, rows, &inserted))
             })
             .unzip();
         let times = self.0.clone();
         thread::spawn(move || hand_out(&times, &queues));
-        try_join_all(producers).await?;
-        Ok(())
+        let mut committed: Vec<_> = try_join_all(producers).await?.into_iter().flatten().collect();
+        committed.sort_unstable();
+        Ok(committed.into_iter().map(|(_, after)| after).collect())
+    }
+
+    /// Inserts the rows whose numbers come; answers with how long after its time each was committed.
+    async fn produce(
+        &self,
+        database: &Database,
+        insert: &str,
+        mut rows: mpsc::UnboundedReceiver<usize>,
+        inserted: &impl Fn(),
+    ) -> Result<Vec<(usize, Duration)>, Error> {
+        let client = session(database).await?;
+        let insert = client.prepare(insert).await?;
+        let mut committed = Vec::new();
+        while let Some(row) = rows.recv().await {
+            client.execute(&insert, &[&row.to_string()]).await?;
+            committed.push((row, self.0[row].elapsed()));
+            inserted();
+        }
+        Ok(committed)
     }
 }
 
@@ -70,19 +90,4 @@ fn hand_out(times: &[Instant], queues: &[mpsc::UnboundedSender<usize>]) {
             return;
         }
     }
-}
-
-async fn produce(
-    database: &Database,
-    insert: &str,
-    mut rows: mpsc::UnboundedReceiver<usize>,
-    inserted: &impl Fn(),
-) -> Result<(), Error> {
-    let client = session(database).await?;
-    let insert = client.prepare(insert).await?;
-    while let Some(row) = rows.recv().await {
-        client.execute(&insert, &[&row.to_string()]).await?;
-        inserted();
-    }
-    Ok(())
 }
