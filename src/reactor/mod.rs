@@ -7,6 +7,7 @@
 //! - `dispatcher`: the loop that decides when to look and when to wait.
 //! - `claimer`: what a look takes, and the sends that begin with it.
 //! - `reach`: how far back a look reaches, and who asks for what lies beyond.
+//! - `large`: payloads that are read when there is room for them.
 //! - `send`: one send, from claimed row to outcome.
 //! - `settler`: writes outcomes in batches.
 //! - `lease`, `keeper`: what is claimed, and that it stays so while it is sent.
@@ -19,8 +20,9 @@ mod claimer;
 mod contact;
 mod dispatcher;
 mod health;
-mod instance;
+pub(crate) mod instance;
 mod keeper;
+mod large;
 mod lease;
 pub(crate) mod listener;
 mod mode;

@@ -9,12 +9,14 @@ use futures::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
+use crate::Error;
 use crate::notification::Notification;
 use crate::outcome::{Ending, decide};
 use crate::reactor::lease::Cut;
 use crate::reactor::settler::Settle;
 use crate::reactor::state::{Channel, Shared, Slot};
 use crate::retry::random;
+use crate::sender::SendError;
 use crate::store::{Claimed, Held};
 
 /// A row that is to be sent now.
@@ -39,9 +41,8 @@ impl Send {
         } = self;
         let channel = &shared.channels[slot.channel];
         let Held { id, attempt, .. } = claimed.held;
-        let (notification, limit) = notification(claimed, claimed_at, channel);
         // Around all of it, so that a sender that panics before its first await, or when it is dropped, is caught as well.
-        let ending = AssertUnwindSafe(ending(&notification, limit, channel, cut)).catch_unwind();
+        let ending = AssertUnwindSafe(ending(&shared, channel, claimed, claimed_at, cut)).catch_unwind();
         let ending = ending
             .await
             .unwrap_or_else(|panic| Some(Ending::Panicked(panic_message(&*panic))));
@@ -70,16 +71,15 @@ impl Send {
 }
 
 /// What is sent, and how long that may take.
-fn notification(claimed: Claimed, claimed_at: Instant, channel: &Channel) -> (Notification, Duration) {
-    let timeout = claimed
-        .expires_in
-        .map_or(channel.config.timeout, |left| left.min(channel.config.timeout));
+fn notification(claimed: Claimed, payload: String, claimed_at: Instant, channel: &Channel) -> (Notification, Duration) {
     let now = Instant::now();
+    let left = claimed.expires_in.map(|left| left.saturating_sub(now - claimed_at));
+    let timeout = left.map_or(channel.config.timeout, |left| left.min(channel.config.timeout));
     let notification = Notification {
         id: claimed.held.id,
         channel: Arc::clone(&channel.name),
         recipient: claimed.recipient,
-        payload: claimed.payload,
+        payload,
         attempt: claimed.held.attempt,
         max_attempts: claimed.max_attempts,
         enqueued_to_send: claimed.age.saturating_add(now - claimed_at),
@@ -90,20 +90,43 @@ fn notification(claimed: Claimed, claimed_at: Instant, channel: &Channel) -> (No
 
 /// How the send ended; `None` when the row turned out to be somebody else's by now.
 async fn ending(
-    notification: &Notification,
-    limit: Duration,
+    shared: &Shared,
     channel: &Channel,
+    claimed: Claimed,
+    claimed_at: Instant,
     cut: oneshot::Receiver<Cut>,
 ) -> Option<Ending> {
     tokio::select! {
         biased;
-        answer = channel.sender.send(notification) => Some(Ending::Answered(answer)),
+        ending = deliver(shared, channel, claimed, claimed_at) => Some(ending),
         cut = cut => match cut {
             Ok(Cut::Shutdown) => Some(Ending::Aborted),
             Ok(Cut::FenceLost) | Err(_) => None,
         },
-        () = tokio::time::sleep_until(notification.deadline().into()) => Some(Ending::TimedOut(limit)),
     }
+}
+
+/// Reads what the claim left in the table, and runs the sender. Only the sender's own time is limited.
+async fn deliver(shared: &Shared, channel: &Channel, mut claimed: Claimed, claimed_at: Instant) -> Ending {
+    let (payload, _room) = match claimed.payload.take() {
+        Some(payload) => (payload, None),
+        None => match shared.large.read(&shared.store, claimed.held).await {
+            Ok((payload, room)) => (payload, Some(room)),
+            Err(error) => return unread(&error),
+        },
+    };
+    let (notification, limit) = notification(claimed, payload, claimed_at, channel);
+    tokio::select! {
+        biased;
+        answer = channel.sender.send(&notification) => Ending::Answered(answer),
+        () = tokio::time::sleep_until(notification.deadline().into()) => Ending::TimedOut(limit),
+    }
+}
+
+/// It counts as an attempt, or a payload that cannot be read would be tried for ever.
+fn unread(error: &Error) -> Ending {
+    let message = format!("the payload could not be read: {}", error.chain());
+    Ending::Answered(Err(SendError::transient(message)))
 }
 
 fn panic_message(panic: &(dyn Any + std::marker::Send)) -> String {

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use crate::Error;
 use crate::config::ChannelConfig;
 use crate::reactor::instance::Instance;
+use crate::reactor::large::LargePayloads;
 use crate::reactor::lease::Leases;
 use crate::reactor::reach::Beyond;
 use crate::reactor::vitals::Vitals;
@@ -36,6 +37,7 @@ pub(crate) struct Shared {
     running: AtomicUsize,
     idle: Notify,
     pub(crate) leases: Leases,
+    pub(crate) large: LargePayloads,
     pub(crate) wake: Arc<Wake>,
     pub(crate) beyond: Beyond,
     pub(crate) counts: Counts,
@@ -54,6 +56,7 @@ impl Shared {
             running: AtomicUsize::new(0),
             idle: Notify::new(),
             leases: Leases::default(),
+            large: LargePayloads::default(),
             wake: Arc::new(Wake::new(channels.len())),
             beyond: Beyond::new(channels.len()),
             counts: Counts::default(),

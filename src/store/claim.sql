@@ -17,6 +17,9 @@
 -- The claim does not wait for its flush, except on channels that hold: a claim lost in a crash is a row that is due
 -- again, which at-least-once allows.
 --
+-- A payload that takes more than 8 kB on disk stays there: the send reads it when there is room for it (payload.sql). All
+-- of a claim together would be more than the reactor's memory, and more than comes within a statement's time.
+--
 -- A due row that may not be sent is settled by the same statement: expired, out of attempts, at a fence that cannot grow
 -- (somebody wrote that number), or, on a channel that holds, claimed before with an outcome that nobody knows.
 UPDATE :"schema".notification_jobs AS job
@@ -66,7 +69,7 @@ WHERE job.ctid = ANY (ARRAY(
                        ELSE set_config('synchronous_commit', 'off', true) IS NOT NULL END)
 ))
 RETURNING job.id, job.channel, job.status, job.claim, job.attempts, job.max_attempts, job.recipient,
-    CASE job.status WHEN 'pending' THEN job.payload::text END AS payload,
+    CASE WHEN job.status = 'pending' AND pg_column_size(job.payload) <= 8192 THEN job.payload::text END AS payload,
     CASE WHEN isfinite(job.created_at)
          THEN extract(epoch FROM clock_timestamp() - job.created_at)::float8 ELSE 0 END AS age,
     CASE WHEN isfinite(job.expires_at)

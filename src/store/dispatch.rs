@@ -1,4 +1,5 @@
-//! The statements of a reactor: claim, settle, renew, release. Those about the list of reactors stand in `roster`.
+//! The statements of a reactor: claim, settle, renew, release. Those about the list of reactors stand in
+//! `roster`, those about large payloads in `large`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::Error;
 use crate::connect::Database;
 use crate::outcome::Outcome;
 use crate::status::Status;
+use crate::store::large::LargeStatements;
 use crate::store::roster::RosterStatements;
 use crate::store::runner::{Parameter, Runner};
 use crate::store::{Lookout, statements};
@@ -24,6 +26,7 @@ struct Inner {
     runner: Runner,
     sql: DispatchStatements,
     roster: RosterStatements,
+    large: LargeStatements,
 }
 
 statements! {
@@ -70,7 +73,8 @@ pub(crate) struct Claimed {
     pub(crate) held: Held,
     pub(crate) channel: String,
     pub(crate) recipient: String,
-    pub(crate) payload: String,
+    /// `None`: it is large, and still in the table; [`Store::payload`].
+    pub(crate) payload: Option<String>,
     pub(crate) max_attempts: u32,
     /// Time since the row was created, at the claim.
     pub(crate) age: Duration,
@@ -106,6 +110,7 @@ impl Store {
         Store(Arc::new(Inner {
             sql: DispatchStatements::new(database.schema()),
             roster: RosterStatements::new(database.schema()),
+            large: LargeStatements::new(database.schema()),
             runner: Runner::new(database),
         }))
     }
@@ -117,6 +122,10 @@ impl Store {
 
     pub(super) fn roster(&self) -> &RosterStatements {
         &self.0.roster
+    }
+
+    pub(super) fn large(&self) -> &LargeStatements {
+        &self.0.large
     }
 
     /// Whether the pool's sessions are like the listening one. If not (`listen_url`), that one may have another role, which
@@ -331,6 +340,16 @@ impl Store {
 
     pub(super) async fn query(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
         self.0.runner.query(sql, parameters).await
+    }
+
+    /// As [`Store::query`], for a statement that may take so long.
+    pub(super) async fn query_within(
+        &self,
+        limit: Duration,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        self.0.runner.query_within(limit, sql, parameters).await
     }
 }
 

@@ -5,6 +5,7 @@ use crate::schema::Schema;
 
 mod dispatch;
 mod history;
+mod large;
 mod lookout;
 mod queue;
 mod roster;

@@ -56,7 +56,9 @@ impl Runner {
 
     /// Finds out what the role's defaults are, and from now on shields the statements from them if need be.
     pub(super) async fn adapt(&self) -> Result<(), Error> {
-        let rows = self.run(Some(BEGIN_QUESTION), &self.hostile, &[]).await?;
+        let rows = self
+            .run(Some(BEGIN_QUESTION), STATEMENT_LIMIT, &self.hostile, &[])
+            .await?;
         self.shielded.store(!rows.is_empty(), Ordering::Relaxed);
         Ok(())
     }
@@ -75,15 +77,25 @@ impl Runner {
             Ok(answer) => Ok(answer?),
             Err(_) => {
                 self.database.cancel(lookout.client());
-                Err(no_answer())
+                Err(no_answer(STATEMENT_LIMIT))
             }
         }
     }
 
     /// Runs one statement on a pooled connection, shielded from the role's defaults if they call for it.
     pub(super) async fn query(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
+        self.query_within(STATEMENT_LIMIT, sql, parameters).await
+    }
+
+    /// The same for a statement that may take so long.
+    pub(super) async fn query_within(
+        &self,
+        limit: Duration,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, Error> {
         let begin = self.shielded.load(Ordering::Relaxed).then_some(BEGIN);
-        let answer = self.run(begin, sql, parameters).await;
+        let answer = self.run(begin, limit, sql, parameters).await;
         if let Err(error) = &answer
             && error.sqlstate() == Some(READ_ONLY)
         {
@@ -96,26 +108,64 @@ impl Runner {
 
     /// Runs one statement on a pooled connection, in a transaction that begins like this if one is given. Whatever goes
     /// wrong, that connection is thrown away: the error may mean that it is dead, that it leads to a read-only server, or
-    /// that what it has prepared is out of date.
-    async fn run(&self, begin: Option<&str>, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Error> {
-        let client = self.database.client().await?;
-        let answer = tokio::time::timeout(STATEMENT_LIMIT, async {
-            match begin {
-                Some(begin) => query_shielded(&client, begin, sql, parameters).await,
-                None if self.is_direct() => query_prepared(&client, sql, parameters).await,
+    /// that what it has prepared is out of date. Safe to drop at any time.
+    async fn run(
+        &self,
+        begin: Option<&str>,
+        limit: Duration,
+        sql: &str,
+        parameters: &[Parameter<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        let loan = Loan::of(&self.database).await?;
+        let answer = tokio::time::timeout(limit, async {
+            let client = loan.client()?;
+            let rows = match begin {
+                Some(begin) => query_shielded(client, begin, sql, parameters).await,
+                None if self.is_direct() => query_prepared(client, sql, parameters).await,
                 None => client.query_typed(sql, parameters).await,
-            }
+            };
+            Ok(rows?)
         });
-        let error = match answer.await {
-            Ok(Ok(rows)) => return Ok(rows),
-            Ok(Err(error)) => Error::from(error),
-            Err(_) => {
-                self.database.cancel(&client);
-                no_answer()
-            }
-        };
-        drop(Object::take(client));
-        Err(error)
+        let answer = answer.await.map_err(|_| no_answer(limit))?;
+        loan.end(answer.is_ok());
+        answer
+    }
+}
+
+/// A connection of the pool with a statement on it. Dropped before that has ended, it cancels the statement and is thrown
+/// away: whoever had it next would wait for it.
+struct Loan<'a> {
+    database: &'a Database,
+    client: Option<Object>,
+}
+
+impl<'a> Loan<'a> {
+    async fn of(database: &'a Database) -> Result<Self, Error> {
+        let client = Some(database.client().await?);
+        Ok(Loan { database, client })
+    }
+
+    fn client(&self) -> Result<&Object, Error> {
+        let client = self.client.as_ref();
+        client.ok_or_else(|| Error::connection("the connection was given back"))
+    }
+
+    /// The statement has ended. The connection goes back to the pool if it ended well.
+    fn end(mut self, well: bool) {
+        if let Some(client) = self.client.take()
+            && !well
+        {
+            drop(Object::take(client));
+        }
+    }
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            self.database.cancel(&client);
+            drop(Object::take(client));
+        }
     }
 }
 
@@ -157,6 +207,6 @@ pub(super) fn types(parameters: &[Parameter<'_>]) -> Vec<Type> {
     parameters.iter().map(|(_, of)| of.clone()).collect()
 }
 
-fn no_answer() -> Error {
-    Error::timeout(format!("the database did not answer within {STATEMENT_LIMIT:?}"))
+fn no_answer(limit: Duration) -> Error {
+    Error::timeout(format!("the database did not answer within {limit:?}"))
 }

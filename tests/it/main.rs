@@ -13,6 +13,7 @@ mod enqueue;
 mod harness;
 mod health;
 mod hostile_defaults;
+mod large_payloads;
 mod late_rows;
 mod leases;
 mod locked_rows;

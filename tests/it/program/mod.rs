@@ -6,6 +6,8 @@ mod commands;
 mod demo;
 mod doctor;
 mod embedded;
+#[cfg(target_os = "linux")]
+mod large;
 mod log;
 mod migrate;
 mod refusals;
