@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod, Runtime};
+use tokio::sync::watch;
 use tokio_postgres::Config;
 
 use super::connector::Connector;
 use super::parameters::Environment;
 use super::settings::Settings;
-use super::{Database, Inner};
+use super::{Database, Inner, Path};
 use crate::Error;
 use crate::schema::Schema;
 
@@ -121,7 +122,8 @@ impl DatabaseBuilder {
             pool: pool(&connector, self.pool_size, self.wait_timeout)?,
             connector,
             listener,
-            through_pooler: self.listen_url.is_some(),
+            has_listen_url: self.listen_url.is_some(),
+            path: watch::Sender::new(Path::Unknown),
             schema,
         })))
     }

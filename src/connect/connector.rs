@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use deadpool_postgres::Connect;
 use futures::future::BoxFuture;
-use futures::{Stream, stream};
+use futures::{Stream, StreamExt, stream};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
@@ -37,6 +38,16 @@ pub(crate) struct Direct {
 
 /// The messages of a [`Direct`] session: notifications, notices, and what became of it.
 pub(crate) type Messages = Pin<Box<dyn Stream<Item = Result<AsyncMessage, tokio_postgres::Error>> + Send>>;
+
+/// Lets a session move on, and answers with why it ended.
+pub(crate) async fn end_of(mut messages: Messages) -> Error {
+    while let Some(message) = messages.next().await {
+        if let Err(error) = message {
+            return Error::from(error);
+        }
+    }
+    Error::connection("the server closed the session")
+}
 
 /// Everything needed to make a session with a server that may have several hosts.
 #[derive(Clone)]
@@ -142,8 +153,10 @@ impl Connector {
     /// Asks the server to cancel what runs on a session, and waits for nothing. A backend that waits for a lock does not
     /// notice that its client is gone: given up without this, it would stay and take a place among `max_connections`.
     pub(super) fn cancel(&self, client: &Client) {
+        // Whoever drops what waits for the answer may do so outside of the runtime.
+        let Ok(runtime) = Handle::try_current() else { return };
         let (token, tls, limit) = (client.cancel_token(), Tls::clone(&self.tls), self.limit);
-        tokio::spawn(async move {
+        runtime.spawn(async move {
             if let Ok(Err(error)) = timeout(limit, token.cancel_query(tls)).await {
                 tracing::debug!(error = &error as &dyn StdError, "a statement could not be cancelled");
             }

@@ -1,8 +1,8 @@
 //! How to reach the server: connection strings, the pool, connections of their own, TLS.
 //!
 //! `conninfo` takes a string apart, `parameters` adds the environment, `settings` makes sense of both with `hosts`,
-//! `session` and `trust` (all pure); `passfile` and `tls` read files, `connector` makes sessions, `builder` puts it
-//! together.
+//! `session`, `trust` and `identity` (all pure); `passfile` and `tls` read files, `connector` makes sessions, `builder` puts it
+//! together; `path` finds out what lies between us and the server.
 
 mod builder;
 mod connector;
@@ -10,6 +10,7 @@ mod conninfo;
 mod hosts;
 mod parameters;
 mod passfile;
+mod path;
 mod session;
 mod settings;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
@@ -20,12 +21,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use deadpool_postgres::{Client, Pool, PoolError, TimeoutType};
+use tokio::sync::watch;
 use tokio_postgres::Client as PgClient;
 
 pub use self::builder::DatabaseBuilder;
 use self::connector::Connector;
-pub(crate) use self::connector::{Direct, Messages};
+pub(crate) use self::connector::{Direct, end_of};
 use self::parameters::Environment;
+pub(crate) use self::path::Path;
 use crate::Error;
 use crate::schema::Schema;
 
@@ -37,7 +40,7 @@ use crate::schema::Schema;
 /// They are what `psql` takes: a URL, or words `key=value`. What they leave out comes from the `PG*` variables, from the
 /// password file (`PGPASSFILE` or `~/.pgpass`), and from libpq's defaults; the user's name is that of `USER`. An empty
 /// string leaves out everything. Several hosts are tried in turn. A parameter that cannot be honoured (`service`,
-/// `sslcert`, …) is an error, not disregarded.
+/// `sslcrl`, …) is an error, not disregarded.
 ///
 /// A few differ from libpq: a connection attempt is limited to 5 s a host unless `connect_timeout` says otherwise, and
 /// TCP notices a dead peer within a minute (`keepalives_idle` 30, `keepalives_interval` 10, `keepalives_count` 3,
@@ -59,6 +62,9 @@ use crate::schema::Schema;
 /// `verify-full` alone, the operating system's, which are also had by `sslrootcert=system`. Names are those of the
 /// certificate's subjectAltName, never its common name. On a Unix socket `sslmode` means nothing.
 ///
+/// A certificate of our own is that of the PEM files `sslcert` and `sslkey`, else of `~/.postgresql/postgresql.crt` and
+/// `postgresql.key` if there is the former. The key must not be encrypted, nor readable by others.
+///
 /// ```
 /// use doorbell::Database;
 ///
@@ -76,7 +82,9 @@ struct Inner {
     connector: Connector,
     /// For sessions outside the pool.
     listener: Connector,
-    through_pooler: bool,
+    has_listen_url: bool,
+    /// To where `listener` leads.
+    path: watch::Sender<Path>,
     schema: Schema,
 }
 
@@ -120,7 +128,12 @@ impl Database {
     /// Whether the pool may reach the server through a transaction pooler, so that two statements of one connection may
     /// run in two sessions.
     pub(crate) fn through_pooler(&self) -> bool {
-        self.0.through_pooler
+        self.0.has_listen_url || self.path() == Path::Pooled
+    }
+
+    /// Whether sessions outside the pool have another address.
+    pub(crate) fn has_listen_url(&self) -> bool {
+        self.0.has_listen_url
     }
 }
 
@@ -145,7 +158,7 @@ impl fmt::Debug for Database {
             .field("connection", &self.0.connector.description())
             .field("schema", &self.0.schema)
             .field("pool_size", &self.0.pool.status().max_size)
-            .field("through_pooler", &self.0.through_pooler)
+            .field("through_pooler", &self.through_pooler())
             .finish_non_exhaustive()
     }
 }

@@ -7,8 +7,8 @@ use tokio_postgres::{Client as PgClient, Statement};
 use super::probe::session;
 use crate::connect::Database;
 use crate::outcome::Outcome;
-use crate::reactor::listener::SETTINGS;
 use crate::reactor::reach::Reach;
+use crate::reactor::{instance, listener};
 use crate::store::{Held, Lookout, Settlement, Store, Wanted};
 use crate::{Error, Uuid};
 
@@ -37,7 +37,8 @@ impl Claims {
     pub async fn of(database: &Database, channel: &'static str, backlog: bool) -> Result<Self, Error> {
         let producer = session(database).await?;
         let claimer = session(database).await?;
-        claimer.batch_execute(SETTINGS).await?;
+        claimer.batch_execute(instance::SETTINGS).await?;
+        claimer.batch_execute(listener::SETTINGS).await?;
         Ok(Claims {
             store: Store::new(database.clone()),
             lookout: Lookout::new(claimer),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::connect::Path;
 use crate::reactor::Reactor;
 use crate::reactor::state::Shared;
 use crate::retry::{RetryPolicy, random};
@@ -37,6 +38,10 @@ impl Reactor {
 
     /// Learns what sort of sessions this role gets, checks the schema, and finds out whether the rows can be seen.
     pub(super) async fn prepare(&self, shared: &Shared) -> Result<(), Error> {
+        if !self.database.has_listen_url() && self.database.path() == Path::Unknown {
+            // Before the first statement: behind a pooler none may be prepared by name.
+            self.database.explore().await?;
+        }
         shared.store.adapt().await?;
         let migrator = Migrator::new(self.database.schema().name())?;
         let mut client = self.database.client().await?;

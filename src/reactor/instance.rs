@@ -10,21 +10,21 @@ use std::time::{Duration, Instant};
 
 use backoff::ExponentialBackoff;
 use backoff::backoff::Backoff;
-use futures::StreamExt;
 use tokio::sync::Notify;
 use tokio_postgres::Client as PgClient;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use crate::Error;
-use crate::connect::{Database, Direct, Messages};
+use crate::connect::{Database, Direct, end_of};
 use crate::reactor::reconnect::pauses;
 use crate::retry::random;
 
 /// How long the server may take to give the lock. Somebody who looks whether we live keeps it for a moment.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// What a session that only holds a lock needs, whatever its role's defaults are.
-const SETTINGS: &str = "SET idle_session_timeout = 0; SET statement_timeout = 0; SET lock_timeout = '1s'";
+pub(crate) const SETTINGS: &str = "SET idle_session_timeout = 0; SET statement_timeout = 0; SET lock_timeout = '1s'; \
+     SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 30000";
 
 /// A run of a reactor, as the list of reactors has it.
 pub(crate) struct Instance {
@@ -141,6 +141,8 @@ impl Anchor {
     pub(crate) async fn run(self) {
         let mut pauses = pauses();
         loop {
+            // The lock of a session that a pooler lends would stay with somebody else.
+            self.database.direct_path().await;
             let error = self.hold_on(&mut pauses).await;
             tracing::debug!(error = %error.chain(), "the second session that shows that this reactor lives is gone");
             tokio::time::sleep(pauses.next_backoff().unwrap_or(pauses.max_interval)).await;
@@ -161,25 +163,12 @@ impl Anchor {
         };
         tokio::select! {
             error = end_of(messages) => error,
-            failed = hold => failed.err().unwrap_or_else(closed),
+            Err(error) = hold => error,
         }
     }
 }
 
 /// Reads a session to its end, which also moves its answers.
-async fn end_of(mut messages: Messages) -> Error {
-    while let Some(message) = messages.next().await {
-        if let Err(error) = message {
-            return Error::from(error);
-        }
-    }
-    closed()
-}
-
-fn closed() -> Error {
-    Error::connection("the server closed the session")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,8 +15,8 @@ use tokio_postgres::AsyncMessage;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::Error;
-use crate::connect::Database;
-use crate::reactor::instance::Instance;
+use crate::connect::{Database, Path};
+use crate::reactor::instance::{self, Instance};
 use crate::reactor::reconnect::pauses;
 use crate::reactor::state::Shared;
 use crate::reactor::vitals::Vitals;
@@ -27,10 +27,11 @@ use crate::store::{Bell, Lookout, NEW_REACTOR};
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// How often the session is asked whether it still listens.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
-/// The last four are for the claims: not to wait for their flush, and to take the plan that reads by the index, made once,
+/// How often to see whether a pooler is still in the way.
+const EXPLORE_INTERVAL: Duration = Duration::from_secs(60);
+/// What a listening session needs besides ([`instance::SETTINGS`]). The last four are for the claims: not to wait for their flush, and to take the plan that reads by the index, made once,
 /// whatever the size of the table was when it was made.
-pub(crate) const SETTINGS: &str = "SET idle_session_timeout = 0; SET statement_timeout = 0; SET lock_timeout = '1s'; \
-     SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; SET synchronous_commit = off; \
+pub(crate) const SETTINGS: &str = "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; SET synchronous_commit = off; \
      SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
@@ -154,12 +155,19 @@ impl Listener {
                 tracing::warn!(error = %why, "not listening; rows are found by looking");
             }
             self.publish(Link::Polling { why });
-            tokio::time::sleep(pauses.next_backoff().unwrap_or(pauses.max_interval)).await;
+            let pause = match self.database.path() {
+                Path::Pooled => EXPLORE_INTERVAL,
+                Path::Unknown | Path::Direct => pauses.next_backoff().unwrap_or(pauses.max_interval),
+            };
+            tokio::time::sleep(pause).await;
         }
     }
 
     /// One session, from connect to its end; answers with why it ended.
     async fn connect_and_listen(&self, pauses: &mut ExponentialBackoff) -> Error {
+        if let Err(error) = self.find_direct_path().await {
+            return error;
+        }
         let direct = match self.database.connect_direct("doorbell listener").await {
             Ok(direct) => direct,
             Err(error) => return error,
@@ -174,6 +182,21 @@ impl Listener {
             error = self.attend(&session, pauses) => error,
             () = session.broken.notified() => Error::connection("the listening session does not answer"),
         }
+    }
+
+    /// Nothing is to be set or taken on a session that is not ours alone.
+    async fn find_direct_path(&self) -> Result<(), Error> {
+        if self.database.path() == Path::Direct || self.database.explore().await? == Path::Direct {
+            return Ok(());
+        }
+        let which = if self.database.has_listen_url() {
+            "listen_url"
+        } else {
+            "the database's URL"
+        };
+        Err(Error::config(format!(
+            "{which} leads through a transaction pooler, where nobody can listen; give the server's own address as listen_url"
+        )))
     }
 
     /// Reads what the server sends, which also moves every answer of this session.
@@ -230,6 +253,8 @@ impl Listener {
         )
         .await?;
         if rows.is_empty() {
+            // As it would where a pooler lends the session to others.
+            self.database.forget_path();
             Err(Error::connection("the session lost its LISTEN"))
         } else {
             self.vitals.probed();
@@ -245,7 +270,11 @@ impl Listener {
 
 /// What a listening session needs, whatever its role's defaults are, and LISTEN.
 fn listen_sql(topic: &str) -> String {
-    format!("{SETTINGS}; LISTEN \"{}\"", topic.replace('"', "\"\""))
+    format!(
+        "{}; {SETTINGS}; LISTEN \"{}\"",
+        instance::SETTINGS,
+        topic.replace('"', "\"\"")
+    )
 }
 
 /// The answer, if it comes in time.

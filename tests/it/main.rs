@@ -25,6 +25,7 @@ mod misbehaving_senders;
 mod odd_rows;
 mod payloads;
 mod plans;
+mod poolers;
 mod process_due;
 mod producers;
 mod program;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nix::unistd::geteuid;
@@ -14,17 +14,25 @@ use tokio_postgres::config::Host;
 
 use super::{SOON, TestDb, connect, eventually};
 
+const SETTINGS: &str = "pgbouncer.ini";
+
 pub(crate) struct PgBouncer {
+    program: PathBuf,
     port: u16,
     database: String,
     // Killed with the value.
-    _process: Child,
-    _home: TempDir,
+    process: Child,
+    home: TempDir,
 }
 
 impl PgBouncer {
     /// In front of this database, as soon as it answers. `None`, and a line that says so: it is not installed here.
     pub(crate) async fn before(db: &TestDb) -> Option<Self> {
+        PgBouncer::with_backends(db, 20).await
+    }
+
+    /// One that has so many backends at most.
+    pub(crate) async fn with_backends(db: &TestDb, backends: usize) -> Option<Self> {
         let Some(program) = program() else {
             eprintln!("skipped: pgbouncer is not installed");
             return None;
@@ -34,20 +42,28 @@ impl PgBouncer {
         let home = tempfile::tempdir().unwrap();
         // It will not run as root.
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let file = home.path().join("pgbouncer.ini");
-        fs::write(&file, settings(&server, port)).unwrap();
-        let mut command = tokio::process::Command::new(program);
-        command.args(["-u", "postgres"].iter().filter(|_| geteuid().is_root()));
-        let process = command.arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
+        fs::write(home.path().join(SETTINGS), settings(&server, port, backends)).unwrap();
         let bouncer = PgBouncer {
+            process: start(&program, &home),
+            program,
             port,
             database: server.get_dbname().unwrap().to_owned(),
-            _process: process.kill_on_drop(true).spawn().unwrap(),
-            _home: home,
+            home,
         };
-        eventually(SOON, || tokio::net::TcpStream::connect(("127.0.0.1", port))).await;
-        drop(connect(&bouncer.url()).await);
+        bouncer.answers().await;
         Some(bouncer)
+    }
+
+    /// Kills it, and starts another in its place.
+    pub(crate) async fn restart(&mut self) {
+        self.process.kill().await.unwrap();
+        self.process = start(&self.program, &self.home);
+        self.answers().await;
+    }
+
+    async fn answers(&self) {
+        eventually(SOON, || tokio::net::TcpStream::connect(("127.0.0.1", self.port))).await;
+        drop(connect(&self.url()).await);
     }
 
     pub(crate) fn url(&self) -> String {
@@ -56,14 +72,25 @@ impl PgBouncer {
     }
 }
 
-fn settings(server: &Config, port: u16) -> String {
+fn start(program: &Path, home: &TempDir) -> Child {
+    let mut command = tokio::process::Command::new(program);
+    command.args(["-u", "postgres"].iter().filter(|_| geteuid().is_root()));
+    command
+        .arg(home.path().join(SETTINGS))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.kill_on_drop(true).spawn().unwrap()
+}
+
+fn settings(server: &Config, port: u16, backends: usize) -> String {
     let host = match &server.get_hosts()[0] {
         Host::Tcp(host) => host.clone(),
         Host::Unix(dir) => dir.display().to_string(),
     };
     format!(
         "[databases]\n* = host={host} port={} user={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-         unix_socket_dir =\nauth_type = any\npool_mode = transaction\nignore_startup_parameters = options\n",
+         unix_socket_dir =\nauth_type = any\npool_mode = transaction\nignore_startup_parameters = options\n\
+         default_pool_size = {backends}\n",
         server.get_ports()[0],
         server.get_user().unwrap(),
     )

@@ -80,8 +80,8 @@ struct Examination<'a> {
     schema: String,
     queue: Queue,
     database: Database,
-    /// Where `LISTEN` goes, if not to the same address.
-    listen: Option<Database>,
+    /// What says where reactors listen.
+    heard_through: &'static str,
     producer: Option<&'a str>,
     findings: Vec<Finding>,
 }
@@ -90,13 +90,12 @@ impl<'a> Examination<'a> {
     fn new(args: &'a Args) -> Result<Self, Failure> {
         let settings = args.target.settings()?;
         let schema = target::schema(&settings).to_owned();
-        let listen = settings.listen_url.as_ref();
-        let listen = listen.map(|url| Database::builder(url).pool_size(pooler::SESSIONS).build());
+        let setting = settings.listen_url.as_ref().map_or("this connection", |_| "listen_url");
         Ok(Examination {
             queue: Queue::in_schema(&schema)?,
             schema,
-            database: target::database(&settings).pool_size(pooler::SESSIONS).build()?,
-            listen: listen.transpose()?,
+            database: target::database(&settings).build()?,
+            heard_through: setting,
             producer: args.producer.as_deref(),
             findings: Vec::new(),
         })
@@ -112,7 +111,7 @@ impl<'a> Examination<'a> {
 
     async fn examine(&mut self) -> Result<(), Finding> {
         drop(self.client().await?);
-        let pooler = pooler::findings(&self.database, self.listen.as_ref()).await;
+        let pooler = pooler::finding(&self.database, self.heard_through).await;
         self.findings.extend(pooler);
         let mut client = self.client().await?;
         self.examine_surroundings(&mut client).await?;
