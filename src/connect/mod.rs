@@ -8,6 +8,7 @@ mod builder;
 mod connector;
 mod conninfo;
 mod hosts;
+mod identity;
 mod parameters;
 mod passfile;
 mod path;

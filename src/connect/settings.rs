@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio_postgres::Config;
 
 use super::hosts::Host;
+use super::identity::Identity;
 use super::parameters::{Environment, Parameters};
 use super::session;
 use super::trust::{self, Trust};
@@ -24,6 +25,8 @@ pub(super) struct Settings {
     pub(super) passfile: Option<PathBuf>,
     #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS asks for it"))]
     pub(super) trust: Trust,
+    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS asks for it"))]
+    pub(super) identity: Option<Identity>,
     /// How long one host may take to give a session; `None`: not said.
     pub(super) connect_timeout: Option<Duration>,
     /// All that is the same for every host. Its `Debug` hides the password.
@@ -51,6 +54,7 @@ impl Settings {
             user,
             dbname,
             trust,
+            identity: Identity::given(&parameters, environment)?,
             session,
         })
     }
@@ -194,7 +198,7 @@ mod tests {
                 "",
                 "gssencmode can only be disable or prefer",
             ),
-            ("user=u sslcert=/c", "", "sslcert is not supported"),
+            ("user=u sslpassword=x", "", "sslpassword is not supported"),
             ("user=u", "PGSERVICE=x", "PGSERVICE is not supported"),
             ("user=u", "PGREQUIREPEER=x", "PGREQUIREPEER is not supported"),
         ] {

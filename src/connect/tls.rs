@@ -9,11 +9,12 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::identity::is_open_to_others;
 use super::settings::Settings;
 use super::trust::{Roots, Trust};
 use crate::Error;
@@ -24,12 +25,19 @@ pub(super) type Tls = MakeRustlsConnect;
 pub(super) fn connector(settings: &Settings) -> Result<Tls, Error> {
     let provider = Arc::new(ring::default_provider());
     let verifier = Verifier::new(&settings.trust, &provider)?;
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::config("TLS cannot be set up").because(error))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    let mut config = match &settings.identity {
+        None => config.with_no_client_auth(),
+        Some(identity) => {
+            let (certificates, key) = (read_pem("sslcert", &identity.certificate)?, read_key(&identity.key)?);
+            let failed = |error| Error::config("sslcert and sslkey cannot be used").because(error);
+            config.with_client_auth_cert(certificates, key).map_err(failed)?
+        }
+    };
     // Needed by sslnegotiation=direct, and libpq names it always.
     config.alpn_protocols = vec![b"postgresql".to_vec()];
     Ok(MakeRustlsConnect::new(config))
@@ -85,7 +93,7 @@ impl Anchors {
     fn load(from: &Roots) -> Result<Self, Error> {
         let mut roots = RootCertStore::empty();
         let pinned = match from {
-            Roots::File(file) => read_pem(file)?,
+            Roots::File(file) => read_pem("sslrootcert", file)?,
             Roots::System => rustls_native_certs::load_native_certs().certs,
         };
         roots.add_parsable_certificates(pinned.iter().cloned());
@@ -99,10 +107,19 @@ impl Anchors {
     }
 }
 
-fn read_pem(file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+fn read_pem(parameter: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect)
-        .map_err(|error| Error::config(format!("sslrootcert {file:?} cannot be read")).because(error))
+        .map_err(|error| Error::config(format!("{parameter} {file:?} cannot be read")).because(error))
+}
+
+fn read_key(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    let unread = || Error::config(format!("sslkey {file:?} cannot be read"));
+    if is_open_to_others(file).map_err(|error| unread().because(error))? {
+        let mend = "others may read it; chmod 0600, or 0640 if it is root's";
+        return Err(Error::config(format!("sslkey {file:?} is not used: {mend}")));
+    }
+    PrivateKeyDer::from_pem_file(file).map_err(|error| unread().because(error))
 }
 
 impl ServerCertVerifier for Verifier {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use doorbell::{DatabaseBuilder, embedded};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
 /// A server with `ssl = off`.
@@ -36,6 +36,13 @@ impl Server {
         let (certificate, key) = root.issue("localhost");
         this.give("server.crt", &certificate);
         this.give("server.key", &key);
+        this.give("root.crt", root.pem());
+        for (name, authority) in [("client", &root), ("stranger", &other)] {
+            let (certificate, key) = authority.issue("postgres");
+            fs::write(this.file(&format!("{name}.crt")), certificate).unwrap();
+            fs::write(this.file(&format!("{name}.key")), key).unwrap();
+            fs::set_permissions(this.file(&format!("{name}.key")), Permissions::from_mode(0o600)).unwrap();
+        }
         // The names are those that PostgreSQL looks for. Not set at the start: the data directory is not there yet.
         let admin = crate::support::connect(&this.server.url("postgres")).await;
         for setting in settings.split(';').filter(|setting| !setting.is_empty()) {
@@ -61,6 +68,17 @@ impl Server {
 
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// Lets nobody in over TLS who has no certificate, instead of a password, with the role's name.
+    pub(super) async fn wants_certificates(&self) {
+        self.give("pg_hba.conf", "local all all trust\nhostssl all all all cert\n");
+        let admin = crate::support::connect(&self.server.url("postgres")).await;
+        admin
+            .batch_execute("ALTER SYSTEM SET ssl_ca_file = 'root.crt'")
+            .await
+            .unwrap();
+        admin.batch_execute("SELECT pg_reload_conf()").await.unwrap();
     }
 
     /// Puts a file into the data directory, as the server's own.
@@ -93,7 +111,9 @@ impl Authority {
     /// A certificate and its key.
     fn issue(&self, host: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+        let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
+        // What the server compares with the role's name.
+        params.distinguished_name.push(DnType::CommonName, host);
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 }

@@ -1,5 +1,7 @@
 //! TLS, against a server whose certificate is for `localhost` and comes from an authority of our own.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use doorbell::{Database, Error};
@@ -74,6 +76,47 @@ async fn a_certificate_has_to_prove_what_sslmode_asks_for() {
             (Err(chain), Err(expected)) => assert!(chain.contains(expected), "{rest}: {chain}"),
             _ => panic!("{rest}: {got:?}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_of_our_own_is_shown_to_a_server_that_asks_for_one() {
+    let server = started("").await;
+    server.wants_certificates().await;
+    let file = |name: &str| server.file(name).display().to_string();
+    let with = |name: &str| {
+        format!(
+            "sslcert={} sslkey={}",
+            file(&format!("{name}.crt")),
+            file(&format!("{name}.key"))
+        )
+    };
+    let attempt =
+        async |rest: &str| attempt(&url(&server, &format!("sslmode=verify-full sslrootcert=ROOT {rest}"))).await;
+    let good = with("client");
+    eventually(Duration::from_secs(10), || attempt(&good)).await;
+    fs::copy(file("client.key"), file("open.key")).unwrap();
+    fs::set_permissions(file("open.key"), Permissions::from_mode(0o644)).unwrap();
+    for (rest, expected) in [
+        (String::new(), "certificate"),
+        (format!("{} sslcertmode=disable", with("client")), "certificate"),
+        (with("stranger"), "fatal alert"),
+        (
+            format!("sslcert={} sslkey={}", file("client.crt"), file("stranger.key")),
+            "sslcert and sslkey",
+        ),
+        (
+            format!("sslcert={} sslkey={}", file("client.crt"), file("open.key")),
+            "others may read it",
+        ),
+        (with("missing"), "sslcert"),
+        (
+            format!("sslcert={} sslkey={}", file("client.crt"), file("client.crt")),
+            "sslkey",
+        ),
+    ] {
+        let error = attempt(&rest).await.unwrap_err().chain();
+        assert!(error.contains(expected), "{rest}: {error}");
     }
 }
 
