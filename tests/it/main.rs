@@ -6,6 +6,7 @@ mod bell;
 mod bell_races;
 mod bell_stress;
 mod connect;
+mod database_away;
 mod dispatch;
 mod due_times;
 mod embedded;

@@ -35,6 +35,11 @@ impl Gate {
         self.recording.wait_for(count, limit).await
     }
 
+    /// All that sends have begun with.
+    pub(crate) fn sends(&self) -> Vec<Notification> {
+        self.recording.recorded()
+    }
+
     /// How many sends have begun.
     pub(crate) fn begun(&self) -> usize {
         self.recording.recorded().len()
