@@ -17,6 +17,7 @@ mod hostile_defaults;
 mod large_payloads;
 mod late_rows;
 mod leases;
+mod listener_faults;
 mod locked_rows;
 mod lone_rows;
 mod lost_answers;

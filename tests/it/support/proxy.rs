@@ -21,6 +21,32 @@ pub(crate) enum Mode {
     Freeze,
     /// Ends connections, and takes no new ones.
     Cut,
+    /// Lets everybody in, and says nothing more.
+    HalfLetIn,
+    /// Turns each LISTEN into an UNLISTEN *, whose answer looks like that of the other.
+    Unlisten,
+    /// Makes each LISTEN one that the server refuses.
+    Refuse,
+}
+
+impl Mode {
+    /// What becomes of a LISTEN. As long as what it was, so that the message's length is still right.
+    fn rewrite(self, request: &mut [u8]) {
+        const LISTEN: &[u8] = b"LISTEN \"";
+        let Some(at) = request.windows(LISTEN.len()).position(|bytes| bytes == LISTEN) else {
+            return;
+        };
+        let listen = &mut request[at..];
+        match self {
+            Mode::Unlisten => {
+                let end = listen.iter().position(|byte| *byte == 0).unwrap();
+                listen[..end].fill(b' ');
+                listen[..10].copy_from_slice(b"UNLISTEN *");
+            }
+            Mode::Refuse => listen[7] = b'7',
+            _ => {}
+        }
+    }
 }
 
 pub(crate) struct Proxy {
@@ -71,7 +97,14 @@ async fn accept(listener: TcpListener, server: Config, modes: watch::Receiver<Mo
     }
 }
 
-async fn connect(client: TcpStream, server: Config, modes: watch::Receiver<Mode>) {
+async fn connect(mut client: TcpStream, server: Config, mut modes: watch::Receiver<Mode>) {
+    if *modes.borrow() == Mode::HalfLetIn {
+        let (mut startup, authentication_ok) = ([0; 8], [b'R', 0, 0, 0, 8, 0, 0, 0, 0]);
+        let _ = client.read_exact(&mut startup).await;
+        let _ = client.write_all(&authentication_ok).await;
+        let _ = modes.wait_for(|mode| *mode != Mode::HalfLetIn).await;
+        return;
+    }
     let port = server.get_ports().first().copied().unwrap_or(5432);
     let ended = match &server.get_hosts()[0] {
         Host::Tcp(host) => match TcpStream::connect((host.as_str(), port)).await {
@@ -94,8 +127,8 @@ async fn relay<S: AsyncRead + AsyncWrite>(
 ) -> io::Result<()> {
     let (client_reads, client_writes) = tokio::io::split(client);
     let (server_reads, server_writes) = tokio::io::split(server);
-    let requests = pump(client_reads, server_writes, modes.clone());
-    let answers = pump(server_reads, client_writes, modes.clone());
+    let requests = pump(client_reads, server_writes, modes.clone(), Mode::rewrite);
+    let answers = pump(server_reads, client_writes, modes.clone(), |_, _| {});
     tokio::select! {
         ended = requests => ended,
         ended = answers => ended,
@@ -107,6 +140,7 @@ async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut modes: watch::Receiver<Mode>,
+    rewrite: impl Fn(Mode, &mut [u8]),
 ) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
@@ -114,6 +148,8 @@ async fn pump(
         if count == 0 || modes.wait_for(|mode| *mode != Mode::Freeze).await.is_err() {
             return Ok(());
         }
+        let mode = *modes.borrow();
+        rewrite(mode, &mut buffer[..count]);
         to.write_all(&buffer[..count]).await?;
     }
 }
