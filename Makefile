@@ -1,6 +1,6 @@
 # Each target is the set-up and then plain cargo. ARGS is handed on: make demo ARGS='--count 200 --json'
 
-.PHONY: help setup demo test bench peers lint doc
+.PHONY: help setup demo test bench chaos peers lint doc
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z]*\):.* ## /\1\t/p' Makefile
@@ -18,6 +18,9 @@ test: setup ## Run all tests
 
 bench: setup ## Run every benchmark, and write benches/RESULTS.md
 	benches/report $(ARGS)
+
+chaos: setup ## Ten minutes of faults by chance; ARGS="--runs 5 --seconds 60"
+	cargo bench --locked --bench chaos -- $(ARGS)
 
 peers: setup ## Measure beside two other queues
 	cargo run --release --locked --manifest-path benches/peers/Cargo.toml -- $(ARGS)
