@@ -1,11 +1,10 @@
-//! The certificate that we show a server, and its key.
+//! The certificate that we show a server, and its key. Pure.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::parameters::{Environment, Parameters};
 
-/// The files with it, both PEM. The key's may be read by its owner alone, or by root's group if it is root's.
+/// The PEM files that they are in.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Identity {
     pub(super) certificate: PathBuf,
@@ -21,51 +20,35 @@ impl Identity {
     }
 
     fn found(parameters: &Parameters, environment: &Environment) -> Option<Self> {
-        let directory = environment.home().map(|home| home.join(".postgresql"));
-        let in_home = |name: &str| directory.as_ref().map(|directory| directory.join(name));
         let named = |key| parameters.get(key).map(PathBuf::from);
-        let default = || in_home("postgresql.crt").filter(|file| file.exists());
+        let key_in_home = || Some(environment.home()?.join(".postgresql/postgresql.key"));
         Some(Identity {
-            certificate: named("sslcert").or_else(default)?,
-            key: named("sslkey").or_else(|| in_home("postgresql.key"))?,
+            certificate: named("sslcert").or_else(|| environment.own_certificate.clone())?,
+            key: named("sslkey").or_else(key_in_home)?,
         })
     }
-}
-
-/// Whether others may read a key, whom libpq would not let read it either.
-#[cfg(feature = "tls")]
-pub(super) fn is_open_to_others(key: &Path) -> std::io::Result<bool> {
-    let metadata = key.metadata()?;
-    let forbidden = if metadata.uid() == 0 { 0o037 } else { 0o077 };
-    Ok(metadata.mode() & forbidden != 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn given(words: &str, home: &Path) -> Option<Identity> {
-        let environment = Environment::of(&format!("HOME={}", home.display()));
-        Identity::given(&Parameters::read(words, &environment).unwrap(), &environment).unwrap()
+    fn given(words: &str, own_certificate: Option<&str>) -> Option<(PathBuf, PathBuf)> {
+        let mut environment = Environment::of("HOME=/h");
+        environment.own_certificate = own_certificate.map(PathBuf::from);
+        let identity = Identity::given(&Parameters::read(words, &environment).unwrap(), &environment);
+        identity.unwrap().map(|identity| (identity.certificate, identity.key))
     }
 
     #[test]
     fn it_is_what_is_named_or_what_lies_where_libpq_looks() {
-        let home = tempfile::tempdir().unwrap();
-        let directory = home.path().join(".postgresql");
-        let identity = |certificate: &str, key: &str| {
-            Some(Identity {
-                certificate: directory.join(certificate),
-                key: directory.join(key),
-            })
-        };
-        assert_eq!(given("", home.path()), None);
-        assert_eq!(given("sslcert=/c sslkey=/k", home.path()), identity("/c", "/k"));
-        assert_eq!(given("sslcert=/c", home.path()), identity("/c", "postgresql.key"));
-        std::fs::create_dir(&directory).unwrap();
-        std::fs::write(directory.join("postgresql.crt"), "").unwrap();
-        assert_eq!(given("", home.path()), identity("postgresql.crt", "postgresql.key"));
-        assert_eq!(given("sslkey=/k", home.path()), identity("postgresql.crt", "/k"));
-        assert_eq!(given("sslcertmode=disable sslcert=/c", home.path()), None);
+        let files = |certificate: &str, key: &str| Some((certificate.into(), key.into()));
+        let key_in_home = "/h/.postgresql/postgresql.key";
+        assert_eq!(given("", None), None);
+        assert_eq!(given("sslcert=/c sslkey=/k", None), files("/c", "/k"));
+        assert_eq!(given("sslcert=/c", None), files("/c", key_in_home));
+        assert_eq!(given("", Some("/own")), files("/own", key_in_home));
+        assert_eq!(given("sslkey=/k", Some("/own")), files("/own", "/k"));
+        assert_eq!(given("sslcertmode=disable sslcert=/c", Some("/own")), None);
     }
 }

@@ -94,6 +94,8 @@ pub(super) struct Environment {
     pub(super) socket_directory: PathBuf,
     /// `~/.postgresql/root.crt`, if it exists.
     pub(super) root_certificate: Option<PathBuf>,
+    /// `~/.postgresql/postgresql.crt`, if it exists.
+    pub(super) own_certificate: Option<PathBuf>,
     /// The name of the account that this process runs under, where it can be looked up.
     pub(super) account: Option<String>,
 }
@@ -119,7 +121,10 @@ impl Environment {
         let variables: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        let home = variables.get("HOME").map(PathBuf::from);
+        let in_home = |file: &str| {
+            let file = PathBuf::from(variables.get("HOME")?).join(file);
+            file.exists().then_some(file)
+        };
         Environment {
             // Debian and its kin build libpq with the first, PostgreSQL itself with the second.
             socket_directory: ["/var/run/postgresql", "/tmp"]
@@ -127,9 +132,8 @@ impl Environment {
                 .map(PathBuf::from)
                 .find(|directory| directory.is_dir())
                 .unwrap_or_default(),
-            root_certificate: home
-                .map(|home| home.join(".postgresql/root.crt"))
-                .filter(|file| file.exists()),
+            root_certificate: in_home(".postgresql/root.crt"),
+            own_certificate: in_home(".postgresql/postgresql.crt"),
             account: account(),
             variables,
         }
@@ -142,6 +146,7 @@ impl Environment {
             variables: conninfo::parse(variables).unwrap().into_iter().collect(),
             socket_directory: "/run/pg".into(),
             root_certificate: None,
+            own_certificate: None,
             account: None,
         }
     }

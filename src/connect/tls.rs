@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +15,6 @@ use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::identity::is_open_to_others;
 use super::settings::Settings;
 use super::trust::{Roots, Trust};
 use crate::Error;
@@ -120,6 +120,13 @@ fn read_key(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
         return Err(Error::config(format!("sslkey {file:?} is not used: {mend}")));
     }
     PrivateKeyDer::from_pem_file(file).map_err(|error| unread().because(error))
+}
+
+/// Whether others may read a key, whom libpq would not let read it either.
+fn is_open_to_others(key: &Path) -> io::Result<bool> {
+    let metadata = key.metadata()?;
+    let forbidden = if metadata.uid() == 0 { 0o037 } else { 0o077 };
+    Ok(metadata.mode() & forbidden != 0)
 }
 
 impl ServerCertVerifier for Verifier {
