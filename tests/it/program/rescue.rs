@@ -1,6 +1,6 @@
 //! Processes that die, freeze, or kill one another by what they send.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::post;
@@ -86,49 +86,37 @@ async fn outcome(db: &TestDb) -> String {
     .await
 }
 
-/// Kills a process that has everything in flight, beside another; answers how long until the other has sent all of it.
-async fn kill_beside_another() -> Duration {
+/// So much longer than these tests wait that what is sent again was rescued. How soon is for `benches/rescue.rs` to say.
+const LONG_LEASE: &str = "[reactor]\nlease = '10m'";
+
+#[tokio::test]
+async fn what_a_killed_process_was_sending_is_sent_by_another() {
     let (db, mut provider) = (TestDb::new().await, Provider::new().await);
-    let home = provider.home(&db, "");
+    let home = provider.home(&db, LONG_LEASE);
     let mut first = Process::run(&home.config(), &[]).await;
     insert(&db, ROWS).await;
     assert_eq!(provider.requests(ROWS).await, [1; ROWS]);
     let _second = Process::run(&home.config(), &[]).await;
     on_duty(&db, 2).await;
-    let killed = Instant::now();
     first.signal(Signal::SIGKILL);
     assert_eq!(provider.requests(ROWS).await, [2; ROWS]);
-    let took = killed.elapsed();
     first.exit().await;
     db.becomes("sent=20").await;
     assert_eq!(outcome(&db).await, "sent 2 20");
     assert_eq!(db.value("SELECT count(*) FROM notification_reactors").await, "1");
-    took
 }
 
 #[tokio::test]
-async fn what_a_killed_process_was_sending_is_sent_by_another_within_two_seconds() {
-    let mut took: Vec<Duration> = join_all((0..5).map(|_| kill_beside_another())).await;
-    took.sort_unstable();
-    println!("from kill -9 until all {ROWS} were sent again, five trials: {took:?}");
-    assert!(took[2] < Duration::from_secs(2), "{took:?}");
-}
-
-#[tokio::test]
-async fn what_a_killed_process_was_sending_is_sent_by_its_successor_within_eight_seconds() {
+async fn what_a_killed_process_was_sending_is_sent_by_its_successor() {
     let (db, mut provider) = (TestDb::new().await, Provider::new().await);
-    let home = provider.home(&db, "");
+    let home = provider.home(&db, LONG_LEASE);
     let mut first = Process::run(&home.config(), &[]).await;
     insert(&db, ROWS).await;
     assert_eq!(provider.requests(ROWS).await, [1; ROWS]);
     first.signal(Signal::SIGKILL);
     first.exit().await;
-    let started = Instant::now();
     let _second = Process::run(&home.config(), &[]).await;
     assert_eq!(provider.requests(ROWS).await, [2; ROWS]);
-    let took = started.elapsed();
-    println!("from the start of the successor until all {ROWS} were sent again: {took:?}");
-    assert!(took < Duration::from_secs(8), "{took:?}");
     db.becomes("sent=20").await;
     assert_eq!(outcome(&db).await, "sent 2 20");
 }
