@@ -22,6 +22,9 @@ use crate::retry::{RetryPolicy, random};
 /// old backend may still commit.
 const RELEASES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5)];
 
+/// How long the first look waits for the others to see that this reactor lives. It takes milliseconds.
+const SEEN_WITHIN: Duration = Duration::from_secs(2);
+
 pub(crate) struct Dispatcher {
     shared: Arc<Shared>,
     claimer: Claimer,
@@ -56,6 +59,7 @@ impl Dispatcher {
 
     /// Dispatches until the reactor stops; then gives up `ASLEEP`, so that producers fall silent.
     pub(crate) async fn run(mut self, mut links: watch::Receiver<Link>) {
+        self.wait_to_be_seen(&mut links).await;
         links.mark_changed();
         while !self.shared.is_stopping() {
             self.follow(&mut links);
@@ -85,6 +89,17 @@ impl Dispatcher {
             tracing::debug!(error = %error.chain(), "the listening session went before it was disarmed");
         }
         self.shared.hand_over_retries().await;
+    }
+
+    /// Waits for a moment until the others see that this reactor lives. Killed before, it would leave its first rows, and
+    /// what kills it may be one of those, to their leases. One that cannot be seen does not wait.
+    async fn wait_to_be_seen(&self, links: &mut watch::Receiver<Link>) {
+        let invisible = links.wait_for(|link| matches!(link, Link::Polling { .. }));
+        tokio::select! {
+            () = self.shared.instance.shown() => {}
+            _ = invisible => {}
+            () = tokio::time::sleep(SEEN_WITHIN) => {}
+        }
     }
 
     /// Takes note of a listening session that came or went.

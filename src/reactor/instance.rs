@@ -10,21 +10,22 @@ use std::time::{Duration, Instant};
 
 use backoff::ExponentialBackoff;
 use backoff::backoff::Backoff;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_postgres::Client as PgClient;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use crate::Error;
-use crate::connect::{Database, Direct, end_of};
+use crate::connect::{Database, Direct, KEEPALIVES, end_of};
 use crate::reactor::reconnect::pauses;
 use crate::retry::random;
 
 /// How long the server may take to give the lock. Somebody who looks whether we live keeps it for a moment.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// What a session that only holds a lock needs, whatever its role's defaults are.
+/// What a session that only holds a lock needs, whatever its role's defaults are. One of the limits is unknown before
+/// PostgreSQL 17.
 pub(crate) const SETTINGS: &str = "SET idle_session_timeout = 0; SET statement_timeout = 0; SET lock_timeout = '1s'; \
-     SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 30000";
+     SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'";
 
 /// A run of a reactor, as the list of reactors has it.
 pub(crate) struct Instance {
@@ -34,6 +35,8 @@ pub(crate) struct Instance {
     /// Since when each session that holds the lock has it.
     holds: Mutex<Vec<Instant>>,
     changed: Notify,
+    /// The others see the lock.
+    shown: watch::Sender<bool>,
 }
 
 impl Instance {
@@ -43,6 +46,7 @@ impl Instance {
             ids: Mutex::new(vec![Uuid::now_v7()]),
             holds: Mutex::default(),
             changed: Notify::new(),
+            shown: watch::Sender::new(false),
         }
     }
 
@@ -74,12 +78,28 @@ impl Instance {
         lock(&self.holds).iter().min().copied()
     }
 
+    /// Notes whether the others see the lock; answers whether they did before.
+    pub(crate) fn show(&self, shown: bool) -> bool {
+        self.shown.send_replace(shown)
+    }
+
+    pub(crate) fn is_shown(&self) -> bool {
+        *self.shown.borrow()
+    }
+
+    /// Waits until the others see the lock.
+    pub(crate) async fn shown(&self) {
+        // An error would mean that the other half is gone, which `self` holds.
+        let _ = self.shown.subscribe().wait_for(|shown| *shown).await;
+    }
+
     /// There is one more reactor.
     pub(crate) fn not_alone(&self) {
         self.changed.notify_one();
     }
 
-    /// Waits until a session has taken the lock or lost it, or there is one more reactor. Safe to drop at any time. For one waiter.
+    /// Waits until a session has taken the lock or lost it, or there is one more reactor. Safe to drop at any time. For one
+    /// waiter.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -156,7 +176,7 @@ impl Anchor {
             Err(error) => return error,
         };
         let hold = async {
-            client.batch_execute(SETTINGS).await?;
+            client.batch_execute(&format!("{SETTINGS}; {KEEPALIVES}")).await?;
             let _hold = self.instance.hold(&client).await?;
             pauses.reset();
             std::future::pending::<Result<(), Error>>().await

@@ -41,8 +41,6 @@ pub(crate) struct Rescuer {
     entry: Entry,
     /// When it was last written that we live.
     presented: Option<Instant>,
-    /// The others see our lock.
-    shown: bool,
     peers: bool,
     /// Dead reactors on the list whose rows were rescued.
     rescued: HashSet<Uuid>,
@@ -56,7 +54,6 @@ impl Rescuer {
             shared,
             entry,
             presented: None,
-            shown: false,
             peers: false,
             rescued: HashSet::new(),
             failures: 0,
@@ -130,7 +127,7 @@ impl Rescuer {
     }
 
     async fn note(&mut self, presence: Presence) -> Result<(), Error> {
-        let was_shown = std::mem::replace(&mut self.shown, presence.shown);
+        let was_shown = self.shared.instance.show(presence.shown);
         self.peers = presence.peers;
         self.presented = Some(Instant::now());
         if presence.shown && !was_shown {
@@ -185,7 +182,7 @@ impl Rescuer {
 
     fn may_judge(&self) -> bool {
         let held_since = self.shared.instance.held_since();
-        self.shown && held_since.is_some_and(|since| since.elapsed() >= PROBATION)
+        self.shared.instance.is_shown() && held_since.is_some_and(|since| since.elapsed() >= PROBATION)
     }
 
     async fn rescue(&self, dead: Uuid) -> Result<(), Error> {

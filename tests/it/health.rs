@@ -101,9 +101,11 @@ async fn a_reactor_from_which_row_level_security_keeps_the_rows_is_not_healthy()
         let builder = reactor_on(database_of(&role), recording.clone(), patient());
         let running = Running::start(builder).await;
         assert_eq!(running.reactor.health().rows_hidden, hidden, "{policy}");
+        if !hidden {
+            db.becomes("sent=1").await;
+        }
         running.stop().await;
     }
-    db.becomes("sent=1").await;
 }
 
 #[tokio::test]

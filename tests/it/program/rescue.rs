@@ -208,3 +208,22 @@ async fn a_row_that_kills_whoever_sends_it_runs_out_of_attempts_and_takes_no_oth
     let poison = db.value(poison).await;
     assert!(poison.starts_with("5 gave up: "), "{poison}");
 }
+
+#[tokio::test]
+async fn a_process_that_dies_of_the_first_row_that_it_sends_leaves_it_to_its_successor() {
+    let db = TestDb::new().await;
+    let script = "[ -e died ] || { touch died; kill -9 $PPID; sleep 600; }";
+    let home = Home::with_script(&db, script, LONG_LEASE);
+    insert(&db, 1).await;
+    // Long enough that the row would be sent before.
+    db.psql(
+        "CREATE FUNCTION doze() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.1); RETURN NEW; END';
+         CREATE TRIGGER slow_to_be_seen BEFORE UPDATE ON notification_reactors FOR EACH ROW EXECUTE FUNCTION doze()",
+    )
+    .await;
+    let mut first = Process::spawn(doorbell(["run", "--config"]).arg(home.config()));
+    first.ended().await;
+    let _second = Process::run(&home.config(), &[]).await;
+    db.becomes("sent=1").await;
+    assert_eq!(outcome(&db).await, "sent 2 1");
+}
