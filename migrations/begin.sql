@@ -28,7 +28,9 @@ BEGIN
             'CREATE TABLE %I.doorbell_migrations (
                 version int NOT NULL CONSTRAINT doorbell_migrations_pkey PRIMARY KEY,
                 name text NOT NULL,
-                applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+                applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+                -- What programs that do not know this migration rely on is no longer so: they refuse to work.
+                breaking boolean NOT NULL DEFAULT false
             )', schema_name);
         -- Every reactor looks here before it starts.
         EXECUTE format('GRANT SELECT ON %I.doorbell_migrations TO PUBLIC', schema_name);

@@ -135,8 +135,10 @@ impl Error {
     /// The server is well, and did nothing of what was asked. Otherwise it is away, starting, full, shutting down or a
     /// standby, or nobody knows what it did.
     pub(crate) fn is_refusal(&self) -> bool {
-        let of_the_server =
-            |code: &str| ["25006", "53300"].contains(&code) || code.starts_with("08") || code.starts_with("57P");
+        // 25P03, 25P04: it ended the session over a time limit of the role's.
+        let of_the_server = |code: &str| {
+            ["25006", "25P03", "25P04", "53300"].contains(&code) || code.starts_with("08") || code.starts_with("57P")
+        };
         self.sqlstate().is_some_and(|code| !of_the_server(code))
     }
 

@@ -26,6 +26,8 @@ pub struct MigrationStep {
     pub applied_at: Option<String>,
     /// Whether this program has it. `false`: a newer one applied it.
     pub known: bool,
+    /// Whether programs that do not know it must not work with the tables any more.
+    pub breaking: bool,
 }
 
 /// Reads the history of one schema.
@@ -86,6 +88,7 @@ impl MigrationStep {
             name: row.try_get("name")?,
             applied_at: Some(row.try_get("applied_at")?),
             known: MIGRATIONS.iter().any(|migration| migration.version == version),
+            breaking: row.try_get("breaking")?,
         })
     }
 
@@ -96,6 +99,7 @@ impl MigrationStep {
             name: migration.name.to_owned(),
             applied_at: None,
             known: true,
+            breaking: false,
         }
     }
 }

@@ -30,7 +30,9 @@ macro_rules! migration {
 /// What every migration and every undo begins with.
 pub(crate) const BEGIN: &str = include_str!("../../migrations/begin.sql");
 
-/// All of them, in order. Only ever added to.
+/// All of them, in order. Only ever added to. One that programs without it cannot live with sets `breaking` in its line of
+/// the history, and makes the statements of those that run fail: they look there every half a minute only. (The idea of the
+/// mark is graphile-worker's.)
 pub(crate) const MIGRATIONS: &[Migration] = &[migration!(1, "0001", "tables"), migration!(2, "0002", "bell")];
 
 /// The version of a database that has them all.

@@ -22,6 +22,15 @@ use migration::{BEGIN, Direction, MIGRATIONS, Migration, NEWEST};
 /// Between two tries to get a lock.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Whether this program can work with a schema, and why not.
+pub(crate) enum Fit {
+    Fits,
+    /// A migration is missing.
+    Incomplete(Error),
+    /// A newer program has changed what this one relies on.
+    Outgrown(Error),
+}
+
 /// Brings the schema to the version that this program needs, or takes it away again.
 ///
 /// The connection may go through a transaction pooler. The role needs the right to create in the schema, and in the
@@ -130,25 +139,42 @@ impl Migrator {
         Ok(steps.into_values().collect())
     }
 
-    /// Does the database have what this program needs? A newer schema will do.
+    /// Does the database have what this program needs? A newer schema will do, unless a migration in its history says that
+    /// it breaks older programs.
     ///
     /// # Errors
     ///
     /// [`is_schema`](Error::is_schema): no, and the message says what to run.
     pub async fn check(&self, client: &impl GenericClient) -> Result<(), Error> {
+        match self.fit(client).await? {
+            Fit::Fits => Ok(()),
+            Fit::Incomplete(error) | Fit::Outgrown(error) => Err(error),
+        }
+    }
+
+    pub(crate) async fn fit(&self, client: &impl GenericClient) -> Result<Fit, Error> {
         let history = self.history.read(client.session()).await?;
+        if let Some(step) = history.values().find(|step| step.breaking && !step.known) {
+            return Ok(Fit::Outgrown(Error::schema(format!(
+                "schema {:?} was changed by a newer doorbell (migration {}, {}), and doorbell {} cannot work with it: update doorbell",
+                self.schema,
+                step.version,
+                step.name,
+                env!("CARGO_PKG_VERSION"),
+            ))));
+        }
         let Some(missing) = MIGRATIONS.iter().find(|m| !history.contains_key(&m.version)) else {
-            return Ok(());
+            return Ok(Fit::Fits);
         };
         let what = match history.is_empty() {
             true => "holds no doorbell tables".to_owned(),
             false => format!("lacks migration {} ({})", missing.version, missing.name),
         };
-        Err(Error::schema(format!(
+        Ok(Fit::Incomplete(Error::schema(format!(
             "schema {:?} {what}: run `{}`",
             self.schema,
             self.schema.migrate_command()
-        )))
+        ))))
     }
 
     /// The SQL of every migration above version `from`, for a person to read and to run as one transaction. 0: all.

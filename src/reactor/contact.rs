@@ -3,11 +3,17 @@
 use std::time::Duration;
 
 use crate::connect::Path;
+use crate::migrate::Fit;
 use crate::reactor::Reactor;
 use crate::reactor::state::Shared;
 use crate::retry::{RetryPolicy, random};
 use crate::store::{Bell, Entry};
 use crate::{Error, Migrator};
+
+/// What the role's defaults are is not to end a question, which takes several round trips.
+const PATIENT: &str = "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
+/// How often to see whether a newer program has changed the schema.
+const FIT_INTERVAL: Duration = Duration::from_secs(30);
 
 impl Reactor {
     /// Waits until the server can be reached, checks the schema, and lists this reactor.
@@ -43,18 +49,44 @@ impl Reactor {
             self.database.explore().await?;
         }
         shared.store.adapt().await?;
+        match self.fit().await? {
+            Fit::Fits => shared.find_rows().await,
+            Fit::Incomplete(error) | Fit::Outgrown(error) => Err(error),
+        }
+    }
+
+    /// Returns when a newer program has changed the schema so that this one cannot work with it. What is merely missing may
+    /// come back.
+    pub(super) async fn outgrown(&self) -> Error {
+        loop {
+            tokio::time::sleep(FIT_INTERVAL).await;
+            match self.fit().await {
+                Ok(Fit::Outgrown(error)) => return error,
+                Ok(Fit::Fits | Fit::Incomplete(_)) => {}
+                Err(error) => tracing::debug!(error = %error.chain(), "could not look for newer migrations"),
+            }
+        }
+    }
+
+    async fn fit(&self) -> Result<Fit, Error> {
         let migrator = Migrator::new(self.database.schema().name())?;
         let mut client = self.database.client().await?;
         let question = client.transaction().await?;
-        question.batch_execute("SET LOCAL statement_timeout = 0").await?;
-        migrator.check(&question).await?;
+        question.batch_execute(PATIENT).await?;
+        let fit = migrator.fit(&question).await?;
         question.commit().await?;
-        drop(client);
-        shared.find_rows().await
+        Ok(fit)
     }
 }
 
 /// Can waiting help?
 fn may_pass(error: &Error) -> bool {
-    !error.is_refusal() && (error.is_database() || error.is_connection() || error.is_timeout())
+    // Somebody else was in the way, or the server lacks room or memory.
+    let passes = |code: &str| {
+        ["40", "53", "55P03", "57014"]
+            .iter()
+            .any(|beginning| code.starts_with(beginning))
+    };
+    error.sqlstate().is_some_and(passes)
+        || !error.is_refusal() && (error.is_database() || error.is_connection() || error.is_timeout())
 }

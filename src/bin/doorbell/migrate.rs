@@ -161,6 +161,7 @@ fn steps_json(steps: &[MigrationStep]) -> String {
             "name": step.name,
             "applied_at": step.applied_at,
             "known": step.known,
+            "breaking": step.breaking,
         })
         .to_string()
     }))
@@ -172,6 +173,7 @@ fn table(steps: &[MigrationStep]) -> Table {
         let applied = match (&step.applied_at, step.known) {
             (None, _) => "pending".to_owned(),
             (Some(at), true) => at.clone(),
+            (Some(at), false) if step.breaking => format!("{at}, by a newer doorbell; this one cannot work with it"),
             (Some(at), false) => format!("{at}, by a newer doorbell"),
         };
         table.row([step.version.to_string(), step.name.clone(), applied]);

@@ -14,6 +14,7 @@ mod refusals;
 mod rescue;
 mod run;
 mod stop;
+mod versions;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,6 +4,8 @@ use doorbell::{Error, GenericClient, MigrationStep, Migrator};
 
 use super::finding::Finding;
 
+const UPDATE: &str = "cargo install --locked doorbell";
+
 pub(super) async fn steps(schema: &str, client: &impl GenericClient) -> Result<Vec<MigrationStep>, Error> {
     Migrator::new(schema)?.status(client).await
 }
@@ -14,6 +16,11 @@ pub(super) fn finding(schema: &str, steps: &[MigrationStep]) -> (bool, Finding) 
     let newest = steps.iter().filter(applied).map(|step| step.version).max();
     let missing = steps.iter().find(|step| step.applied_at.is_none());
     let newer = steps.iter().filter(applied).find(|step| !step.known);
+    if let Some(step) = steps.iter().find(|step| step.breaking && !step.known) {
+        let (version, name) = (step.version, &step.name);
+        let what = format!("migration {version} ({name}) of schema {schema:?} is for newer doorbells only");
+        return (false, Finding::bad("schema", what).mended_by(UPDATE));
+    }
     let finding = match (newest, missing, newer) {
         (None, ..) => incomplete(schema, format!("schema {schema:?} holds no doorbell tables")),
         (_, Some(step), _) => {
@@ -22,7 +29,7 @@ pub(super) fn finding(schema: &str, steps: &[MigrationStep]) -> (bool, Finding) 
         }
         (Some(newest), _, Some(_)) => {
             let what = format!("schema {schema:?} was brought to version {newest} by a newer doorbell than this one");
-            Finding::warning("schema", what).mended_by("cargo install --locked doorbell")
+            Finding::warning("schema", what).mended_by(UPDATE)
         }
         (Some(newest), ..) => Finding::ok("schema", format!("{schema:?}, version {newest}")),
     };

@@ -85,4 +85,9 @@ async fn tables_that_are_missing_old_or_newer_are_told_apart() {
             .find("warning", "by a newer doorbell")
             .is_some()
     );
+    db.psql("UPDATE doorbell_migrations SET breaking = true WHERE version = 99")
+        .await;
+    let checkup = Checkup::of(&db.url(), &[]).await;
+    checkup.agrees_with_its_exit();
+    assert!(checkup.mend("bad", "is for newer doorbells only").contains("install"));
 }
