@@ -23,6 +23,8 @@ pub(crate) enum Ending {
     Panicked(String),
     /// The reactor dropped the send because it is stopping.
     Aborted,
+    /// The row expired before the send could begin.
+    Expired,
 }
 
 /// What is written to the row.
@@ -90,6 +92,8 @@ pub(crate) fn decide(ending: Ending, attempt: u32, retry: &RetryPolicy, on_unkno
             OnUnknown::Retry => Outcome::Released,
             OnUnknown::Hold => unknown("the send was cut off by a shutdown".to_owned()),
         },
+        // The next claim writes it down.
+        Ending::Expired => Outcome::Released,
     }
 }
 
@@ -120,16 +124,16 @@ mod tests {
             Ending::TimedOut(Duration::from_secs(1)),
             Ending::Panicked("boom".to_owned()),
             Ending::Aborted,
+            Ending::Expired,
         ]
     }
 
     #[test]
     fn a_hold_channel_never_tries_again_what_may_have_arrived() {
         let retry = RetryPolicy::default();
-        for (ending, expected) in endings()
-            .into_iter()
-            .zip(["sent", "retry", "fail", "retry", "fail", "fail", "fail", "fail"])
-        {
+        for (ending, expected) in endings().into_iter().zip([
+            "sent", "retry", "fail", "retry", "fail", "fail", "fail", "fail", "released",
+        ]) {
             let what = format!("{ending:?}");
             let got = match decide(ending, 1, &retry, OnUnknown::Hold, 0.0) {
                 Outcome::Sent { .. } => "sent",
@@ -142,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_only_a_permanent_error_fails_at_once_and_only_an_aborted_send_is_free() {
+    fn elsewhere_only_a_permanent_error_fails_at_once_and_only_a_send_that_did_not_end_is_free() {
         let retry = RetryPolicy::default();
         for ending in endings() {
             let what = format!("{ending:?}");
@@ -153,7 +157,7 @@ mod tests {
                 }
                 (_, Outcome::Retry { delay, .. }) => assert_eq!(delay, Duration::from_millis(400)),
                 (what, Outcome::Failed { .. }) => assert!(what.contains("GiveUp"), "{what}"),
-                (what, Outcome::Released) => assert_eq!(what, "Aborted"),
+                (what, Outcome::Released) => assert!(["Aborted", "Expired"].contains(&what)),
             }
         }
     }

@@ -116,6 +116,9 @@ async fn deliver(shared: &Shared, channel: &Channel, mut claimed: Claimed, claim
         },
     };
     let (notification, limit) = notification(claimed, payload, claimed_at, channel);
+    if limit.is_zero() {
+        return Ending::Expired;
+    }
     tokio::select! {
         biased;
         answer = channel.sender.send(&notification) => Ending::Answered(answer),
@@ -147,5 +150,6 @@ fn report(id: Uuid, attempt: u32, channel: &Channel, ending: &Ending) {
         Ending::TimedOut(after) => tracing::warn!(%id, channel, attempt, ?after, "the sender did not answer in time"),
         Ending::Panicked(_) => tracing::error!(%id, channel, attempt, "the sender panicked; see last_error"),
         Ending::Aborted => tracing::warn!(%id, channel, attempt, "cut off by the shutdown"),
+        Ending::Expired => tracing::debug!(%id, channel, "expired before it could be sent"),
     }
 }

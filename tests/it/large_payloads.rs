@@ -81,6 +81,27 @@ async fn one_that_is_no_longer_ours_when_its_turn_comes_is_not_sent() {
 }
 
 #[tokio::test]
+async fn one_that_expires_before_its_turn_comes_is_not_sent() {
+    let (db, gate) = (TestDb::new().await, Gate::shut());
+    insert(&db, 2, HUGE).await;
+    // As long as it may take until both are claimed and one is read.
+    db.psql("UPDATE notification_jobs SET expires_at = clock_timestamp() + interval '10 s'")
+        .await;
+    let patient = ChannelConfig::default().timeout(Duration::from_secs(600));
+    let running = Running::start(db.reactor_with(gate.clone(), patient)).await;
+    let first = gate.next().await.id();
+    assert_eq!(
+        db.value("SELECT count(*) FROM notification_jobs WHERE claimed_by IS NOT NULL")
+            .await,
+        "2"
+    );
+    // The send that runs has no time either, and ends.
+    db.becomes("expired=2").await;
+    assert_eq!(gate.begun(), 1, "{first}");
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn one_that_waits_when_the_reactor_stops_is_given_back_at_no_cost() {
     let (db, gate) = (TestDb::new().await, Gate::shut());
     insert(&db, 2, HUGE).await;
