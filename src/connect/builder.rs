@@ -117,13 +117,17 @@ impl DatabaseBuilder {
         };
         let named = connector.application_name().map(str::to_owned);
         let application_name = self.application_name.or(named).unwrap_or_else(|| "doorbell".to_owned());
-        let connector = connector.named(&application_name);
+        let path = watch::Sender::new(Path::Unknown);
+        let mut connector = connector.named(&application_name);
+        if self.listen_url.is_none() {
+            connector = connector.on(path.subscribe());
+        }
         Ok(Database(Arc::new(Inner {
             pool: pool(&connector, self.pool_size, self.wait_timeout)?,
             connector,
             listener,
             has_listen_url: self.listen_url.is_some(),
-            path: watch::Sender::new(Path::Unknown),
+            path,
             schema,
         })))
     }

@@ -9,6 +9,7 @@ use deadpool_postgres::Connect;
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt, stream};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
@@ -17,12 +18,18 @@ use tokio_postgres::{AsyncMessage, Client, Config, Connection, Socket};
 
 use super::hosts::Host;
 use super::passfile;
+use super::path::Path;
 use super::settings::Settings;
 use super::tls::{self, Tls};
 use crate::Error;
 
 /// How long one host may take, where nobody says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Makes the server notice within a minute that we are gone without a word, as we notice that it is. By default it would keep
+/// a place among `max_connections` for us for hours, with all that the session holds.
+pub(crate) const KEEPALIVES: &str = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; \
+     SET tcp_keepalives_count = 3; SET tcp_user_timeout = 30000";
 
 /// The task of a session, which somebody has to drive.
 type Driver = Connection<Socket, <Tls as MakeTlsConnect<Socket>>::Stream>;
@@ -60,6 +67,8 @@ pub(super) struct Connector {
     limit: Duration,
     /// Database, hosts and user, for messages.
     description: String,
+    /// To where this leads, as far as that is found out. None: not to where that is found out.
+    path: Option<watch::Receiver<Path>>,
 }
 
 impl Connector {
@@ -77,7 +86,14 @@ impl Connector {
             tls: tls::connector(settings)?,
             limit,
             description: settings.to_string(),
+            path: None,
         })
+    }
+
+    /// The same, which learns to where it leads.
+    pub(super) fn on(mut self, path: watch::Receiver<Path>) -> Self {
+        self.path = Some(path);
+        self
     }
 
     /// The same, with a name that `pg_stat_activity` shows.
@@ -185,6 +201,9 @@ impl Connect for Connector {
                     tracing::warn!(error = &error as &dyn StdError, "a connection of the pool broke");
                 }
             });
+            if self.path.as_ref().is_some_and(|path| *path.borrow() == Path::Direct) {
+                client.batch_execute(KEEPALIVES).await?;
+            }
             Ok((client, driver))
         })
     }

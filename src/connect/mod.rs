@@ -27,7 +27,7 @@ use tokio_postgres::Client as PgClient;
 
 pub use self::builder::DatabaseBuilder;
 use self::connector::Connector;
-pub(crate) use self::connector::{Direct, end_of};
+pub(crate) use self::connector::{Direct, KEEPALIVES, end_of};
 use self::parameters::Environment;
 pub(crate) use self::path::Path;
 use crate::Error;

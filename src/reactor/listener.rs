@@ -15,7 +15,7 @@ use tokio_postgres::AsyncMessage;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::Error;
-use crate::connect::{Database, Path};
+use crate::connect::{Database, KEEPALIVES, Path};
 use crate::reactor::instance::{self, Instance};
 use crate::reactor::reconnect::pauses;
 use crate::reactor::state::Shared;
@@ -29,8 +29,8 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 /// How often to see whether a pooler is still in the way.
 const EXPLORE_INTERVAL: Duration = Duration::from_secs(60);
-/// What a listening session needs besides ([`instance::SETTINGS`]). The last four are for the claims: not to wait for their flush, and to take the plan that reads by the index, made once,
-/// whatever the size of the table was when it was made.
+/// What a listening session needs besides ([`instance::SETTINGS`]). The last four are for the claims: not to wait for their
+/// flush, and to take the plan that reads by the index, made once, whatever the size of the table was when it was made.
 pub(crate) const SETTINGS: &str = "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; SET synchronous_commit = off; \
      SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
 const LOCK_NOT_AVAILABLE: &str = "55P03";
@@ -271,7 +271,7 @@ impl Listener {
 /// What a listening session needs, whatever its role's defaults are, and LISTEN.
 fn listen_sql(topic: &str) -> String {
     format!(
-        "{}; {SETTINGS}; LISTEN \"{}\"",
+        "{}; {SETTINGS}; {KEEPALIVES}; LISTEN \"{}\"",
         instance::SETTINGS,
         topic.replace('"', "\"\"")
     )
