@@ -104,6 +104,18 @@ impl Server {
         self.start_again()
     }
 
+    /// Whether the server runs: it was not stopped, and has not ended by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_server`]: the system does not say.
+    pub fn is_running(&mut self) -> Result<bool, Error> {
+        match &mut self.postmaster {
+            Some(postmaster) => postmaster.is_running(),
+            None => Ok(false),
+        }
+    }
+
     /// Starts a server that was stopped, or ended by itself, with the same data and addresses; leaves one that runs
     /// alone. Blocks.
     ///
@@ -111,9 +123,7 @@ impl Server {
     ///
     /// [`Error::is_server`]: the server did not start; the message ends with its log's last lines.
     pub fn start_again(&mut self) -> Result<(), Error> {
-        if let Some(postmaster) = &mut self.postmaster
-            && postmaster.is_running()?
-        {
+        if self.is_running()? {
             return Ok(());
         }
         let command = self.command();

@@ -80,7 +80,10 @@ async fn serve(args: Args, mut config: Config, mut stop: Stop) -> Result<(), Fai
         started = Private::start(server) => started?,
         _ = stop.asked() => return Ok(()),
     };
-    let ended = dispatch_on(&server, config, stop).await;
+    let ended = tokio::select! {
+        ended = dispatch_on(&server, config, stop) => ended,
+        never = server.keep_running() => match never {},
+    };
     server.stop().await?;
     ended
 }
@@ -96,7 +99,6 @@ impl Args {
 }
 
 async fn dispatch_on(server: &Private, mut config: Config, stop: Stop) -> Result<(), Failure> {
-    let server = server.server();
     create_database(&server.url("postgres")).await?;
     let url = server.url(PRIVATE_DATABASE);
     tracing::info!(target: "doorbell::ready", "the private server is at {url}");

@@ -3,9 +3,10 @@
 use std::fs;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
-use super::Home;
+use super::{Home, read};
 use crate::support::program::{Process, printed};
 use crate::support::{TestDb, connect, eventually, expect};
 
@@ -43,6 +44,24 @@ async fn its_data_outlives_a_kill_and_a_stop() {
     assert!(!second.stdout().iter().any(|line| line.contains(&now)), "sent twice");
     second.signal(Signal::SIGTERM);
     assert_eq!(second.exit().await.code(), Some(0));
+    assert!(!data.join("data/postmaster.pid").exists(), "the server still runs");
+}
+
+#[tokio::test]
+async fn its_server_runs_again_after_it_was_killed() {
+    let dir = tempfile::Builder::new().permissions(mode(0o755)).tempdir().unwrap();
+    let (config, data) = (dir.path().join("doorbell.toml"), dir.path().join("data"));
+    fs::write(&config, "[channels.ops]\nsender = 'log'").unwrap();
+    let mut process = Process::run(&config, &["--embedded", data.to_str().unwrap()]).await;
+    let line = process.says("postgresql://").await;
+    let server = read(data.join("data/postmaster.pid"));
+    let server: i32 = server.lines().next().unwrap().parse().unwrap();
+    kill(Pid::from_raw(server), Signal::SIGKILL).unwrap();
+    process.says("it runs again").await;
+    let id = printed(["enqueue", "ops", "me", "--database-url", url(&line)]).await;
+    process.prints(&id).await;
+    process.signal(Signal::SIGTERM);
+    assert_eq!(process.exit().await.code(), Some(0));
     assert!(!data.join("data/postmaster.pid").exists(), "the server still runs");
 }
 

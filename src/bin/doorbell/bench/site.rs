@@ -44,7 +44,7 @@ impl Site {
         }
         remark("starting a private server");
         let private = Private::start(Server::builder()).await?;
-        let worked = self.on(&private.server().url("postgres"), stop, work).await;
+        let worked = self.on(&private.url("postgres"), stop, work).await;
         private.stop().await?;
         worked
     }

@@ -24,7 +24,7 @@ impl Stage {
             Some(url) => (None, url.to_owned()),
             None => {
                 let server = Private::start(Server::builder()).await?;
-                let url = server.server().url("postgres");
+                let url = server.url("postgres");
                 (Some(server), url)
             }
         };
