@@ -1,6 +1,6 @@
 //! How one statement is run: on which session, prepared or not, for how long, and what becomes of its connection.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Object;
@@ -20,6 +20,9 @@ const READ_ONLY: &str = "25006";
 /// Around a statement where the role's defaults would break it. No setting outlives the transaction: the session may be a
 /// transaction pooler's, and somebody else's the next moment.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL statement_timeout = 0";
+/// The same from PostgreSQL 17 on, where there is one limit more.
+const BEGIN_17: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL transaction_timeout = 0; \
+     SET LOCAL statement_timeout = 0";
 /// The same around a question, for a server that perhaps only reads.
 const BEGIN_QUESTION: &str = "BEGIN ISOLATION LEVEL READ COMMITTED, READ ONLY; SET LOCAL statement_timeout = 0";
 
@@ -35,15 +38,15 @@ pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 pub(super) struct Runner {
     database: Database,
-    /// The role's defaults would break our statements: each gets a transaction block that says what it needs.
-    shielded: AtomicBool,
+    /// How the transaction begins that each statement gets, where the role's defaults would break it.
+    shield: Mutex<Option<&'static str>>,
     hostile: String,
 }
 
 impl Runner {
     pub(super) fn new(database: Database) -> Self {
         Runner {
-            shielded: AtomicBool::new(false),
+            shield: Mutex::default(),
             hostile: render(database.schema(), include_str!("hostile.sql")),
             database,
         }
@@ -59,7 +62,10 @@ impl Runner {
         let rows = self
             .run(Some(BEGIN_QUESTION), STATEMENT_LIMIT, &self.hostile, &[])
             .await?;
-        self.shielded.store(!rows.is_empty(), Ordering::Relaxed);
+        let mut names = rows.iter().map(|row| row.try_get("name"));
+        let limited = names.any(|name: Result<&str, _>| name.is_ok_and(|name| name == "transaction_timeout"));
+        let shield = (!rows.is_empty()).then_some(if limited { BEGIN_17 } else { BEGIN });
+        *self.shield.lock().unwrap_or_else(PoisonError::into_inner) = shield;
         Ok(())
     }
 
@@ -94,8 +100,8 @@ impl Runner {
         sql: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>, Error> {
-        let begin = self.shielded.load(Ordering::Relaxed).then_some(BEGIN);
-        let answer = self.run(begin, limit, sql, parameters).await;
+        let shield = *self.shield.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = self.run(shield, limit, sql, parameters).await;
         if let Err(error) = &answer
             && error.sqlstate() == Some(READ_ONLY)
         {
