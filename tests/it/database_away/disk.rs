@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use doorbell::{ChannelConfig, Database, embedded};
 use tempfile::TempDir;
 
-use super::{AWAY, SOON, Site, all_sent, each_once, text};
-use crate::support::{Gate, Running, reactor_on};
+use super::{AWAY, SOON, Site, all_sent, each_once, insert, text};
+use crate::support::{Gate, Running, eventually, expect, reactor_on};
 
 /// A file system in memory, gone with the value.
 struct SmallDisk(TempDir);
@@ -36,6 +36,16 @@ impl SmallDisk {
     }
 }
 
+/// A server that has this disk as the tablespace `small`.
+async fn site_with(disk: &SmallDisk) -> Site {
+    let site = Site::new(embedded::Server::builder()).await;
+    let owner = fs::metadata(site.server.data_dir().join("data")).unwrap();
+    chown(disk.0.path(), Some(owner.uid()), Some(owner.gid())).unwrap();
+    let tablespace = format!("CREATE TABLESPACE small LOCATION '{}'", disk.0.path().display());
+    site.client().await.batch_execute(&tablespace).await.unwrap();
+    site
+}
+
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         // The server is gone by now; what is left of this is no more than a name in the list of mounts.
@@ -49,12 +59,8 @@ async fn outcomes_that_a_full_disk_refuses_are_written_when_it_has_room() {
         println!("skipped: no file system can be mounted here");
         return;
     };
-    let site = Site::new(embedded::Server::builder()).await;
-    let owner = fs::metadata(site.server.data_dir().join("data")).unwrap();
-    chown(disk.0.path(), Some(owner.uid()), Some(owner.gid())).unwrap();
+    let site = site_with(&disk).await;
     let client = site.client().await;
-    let tablespace = format!("CREATE TABLESPACE small LOCATION '{}'", disk.0.path().display());
-    client.batch_execute(&tablespace).await.unwrap();
     client
         .batch_execute("ALTER TABLE notification_jobs SET TABLESPACE small, SET (autovacuum_enabled = off)")
         .await
@@ -86,4 +92,36 @@ async fn outcomes_that_a_full_disk_refuses_are_written_when_it_has_room() {
     running.stop().await;
     each_once(&client, &gate.sends()).await;
     drop((client, reader, site));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reactor_that_starts_on_a_full_disk_waits_for_room() {
+    let Some(disk) = SmallDisk::mount() else {
+        println!("skipped: no file system can be mounted here");
+        return;
+    };
+    let site = site_with(&disk).await;
+    let client = site.client().await;
+    // Its first row takes a first page.
+    let move_list = "TRUNCATE notification_reactors; ALTER TABLE notification_reactors SET TABLESPACE small";
+    client.batch_execute(move_list).await.unwrap();
+    disk.fill();
+    insert(&client, 3).await;
+    let gate = Gate::shut();
+    gate.open();
+    let database = Database::builder(site.url()).build().unwrap();
+    let running = Running::start_without_waiting(reactor_on(database, gate.clone(), ChannelConfig::default()));
+    eventually(SOON, || async {
+        let problems = running.reactor.health().problems();
+        let is_full = problems
+            .iter()
+            .any(|problem| problem.contains("No space left on device"));
+        expect(is_full, format!("{problems:?}"))
+    })
+    .await;
+    disk.empty();
+    all_sent(&client, 3, Instant::now()).await;
+    running.stop().await;
+    each_once(&client, &gate.sends()).await;
+    drop(client);
 }

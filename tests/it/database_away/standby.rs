@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tokio_postgres::Client;
 
 use super::{SOON, Site, all_sent, each_once, insert, text, three_in_flight};
+use crate::support::program::{doorbell, output};
 use crate::support::{Running, eventually, expect, reactor_on};
 
 /// A hot standby of this server. Its directory goes last.
@@ -113,6 +114,12 @@ async fn a_reactor_that_finds_only_a_standby_waits_until_it_is_promoted() {
     insert(&primary.client().await, 3).await;
     standby.catches_up(&primary.client().await).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
+    let doctor = output(&mut doorbell(["doctor", "--database-url", &standby.site.url()])).await;
+    let findings = String::from_utf8(doctor.stdout).unwrap();
+    assert!(
+        doctor.status.code() == Some(1) && findings.contains("a standby, which only reads"),
+        "{findings}"
+    );
     let (client, back) = standby.promote().await;
     all_sent(&client, 3, back).await;
     running.stop().await;
