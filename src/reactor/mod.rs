@@ -54,11 +54,9 @@ use claimer::Claimer;
 use dispatcher::Dispatcher;
 pub use health::{Health, Trouble};
 use instance::Anchor;
-use keeper::Keeper;
 use listener::{Link, Listener};
 pub use mode::Mode;
 use mode::Phase;
-use reach::Rearguard;
 use rescue::Rescuer;
 use settler::{QUEUE, Settle, Settler};
 use state::{Channel, Shared};
@@ -124,8 +122,9 @@ impl Reactor {
     ///
     /// # Errors
     ///
-    /// The schema is missing or not one that this version knows ([`Error::is_schema`]); the server refuses the connection
-    /// for good, for instance the password; or a part of the reactor panicked, which is a bug.
+    /// The schema is missing, or a newer version has made it one that this version cannot work with, be it while the reactor
+    /// runs ([`Error::is_schema`]); the server refuses the connection for good, for instance the password; or a part of the
+    /// reactor panicked, which is a bug.
     pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let mut shutdown = pin!(shutdown);
         let shared = self.shared();
@@ -141,9 +140,10 @@ impl Reactor {
         let mut parts = Parts {
             _listener: Task::spawn(listener.run()),
             _anchor: Task::spawn(Anchor::new(self.database.clone(), Arc::clone(&shared.instance)).run()),
-            _keeper: Task::spawn(Keeper::new(Arc::clone(&shared)).run()),
+            _renewals: Task::spawn(keeper::renew_leases(Arc::clone(&shared))),
+            _watch: Task::spawn(keeper::watch(Arc::clone(&shared))),
             _rescuer: Task::spawn(Rescuer::new(Arc::clone(&shared), entry).run()),
-            _rearguard: Task::spawn(Rearguard(Arc::clone(&shared)).run()),
+            _rearguard: Task::spawn(reach::guard(Arc::clone(&shared))),
             dispatcher: Task::spawn(dispatcher.run(links.clone())),
             settler,
             _sends: Sends(Arc::clone(&shared)),
@@ -151,6 +151,7 @@ impl Reactor {
         let ended = tokio::select! {
             () = shutdown => Ok(()),
             () = self.follow_mode(links) => Ok(()),
+            error = self.outgrown() => Err(error),
             ended = &mut parts.dispatcher.0 => Err(panicked("dispatcher", ended.err())),
             ended = &mut parts.settler.0 => Err(panicked("settler", ended.err())),
         };
@@ -171,7 +172,7 @@ impl Reactor {
         self.prepare(&shared).await?;
         let (settler, give_up, outcomes) = start_settler(&shared);
         let claimer = Claimer::new(Arc::clone(&shared), outcomes);
-        let _keeper = Task::spawn(Keeper::new(Arc::clone(&shared)).renew_only());
+        let _renewals = Task::spawn(keeper::renew_leases(Arc::clone(&shared)));
         let _sends = Sends(Arc::clone(&shared));
         let drained = Task::spawn(claimer.drain(limit)).join().await;
         shared.all_slots_free().await;

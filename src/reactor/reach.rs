@@ -4,7 +4,7 @@
 //! from the beginning of the index walks over all of them. So a look begins a little before the last one that left nothing
 //! behind. What lies further back is a row whose transaction took long to commit, one that was inserted due in the past,
 //! one whose lock somebody held: such looks are followed by a question from the beginning, beside the dispatcher
-//! ([`Rearguard`]), and if a row is found there, the next look reaches all the way.
+//! ([`guard`]), and if a row is found there, the next look reaches all the way.
 //!
 //! No row waits longer than the question that is under way, the pause after it (1 s at most), one question and one look. A
 //! question is begun after the look that it is for, so it sees whatever that look could have seen; looks that end
@@ -140,45 +140,39 @@ impl Beyond {
 }
 
 /// Asks for rows beyond the reach of the looks, a tenth of the time at most, unless the question takes more than 100 ms.
-pub(crate) struct Rearguard(pub(crate) Arc<Shared>);
-
-impl Rearguard {
-    /// Goes on for as long as it is polled.
-    pub(crate) async fn run(self) {
-        loop {
-            let questions = self.0.beyond.questions().await;
-            let begun = Instant::now();
-            self.ask(&questions, begun).await;
-            let pause = (begun.elapsed() * PAUSE_PER_QUESTION).clamp(PAUSE, LONGEST_PAUSE);
-            tokio::time::sleep(pause).await;
-        }
+pub(crate) async fn guard(shared: Arc<Shared>) {
+    loop {
+        let questions = shared.beyond.questions().await;
+        let begun = Instant::now();
+        ask(&shared, &questions, begun).await;
+        let pause = (begun.elapsed() * PAUSE_PER_QUESTION).clamp(PAUSE, LONGEST_PAUSE);
+        tokio::time::sleep(pause).await;
     }
+}
 
-    async fn ask(&self, questions: &[(usize, Instant)], now: Instant) {
-        let shared = &self.0;
-        let name = |channel: usize| &*shared.channels[channel].name;
-        let question = |&(channel, before): &(usize, Instant)| (name(channel), now.saturating_duration_since(before));
-        let beyond: Vec<(&str, Duration)> = questions.iter().map(question).collect();
-        let late = shared.store.late(&beyond).await;
-        if let Err(error) = &late {
-            tracing::debug!(error = %error.chain(), "could not ask for rows that are late");
-        }
-        // If nobody can tell, the next look finds out.
-        let is_late = |channel| {
-            late.as_ref()
-                .map_or(true, |late| late.iter().any(|name_of| name_of == name(channel)))
-        };
-        let found: Vec<usize> = questions
-            .iter()
-            .map(|&(channel, _)| channel)
-            .filter(|&channel| is_late(channel))
-            .collect();
-        for &channel in &found {
-            shared.beyond.found(channel);
-        }
-        if !found.is_empty() {
-            shared.wake.poke(Reasons::NEWS);
-        }
+async fn ask(shared: &Shared, questions: &[(usize, Instant)], now: Instant) {
+    let name = |channel: usize| &*shared.channels[channel].name;
+    let question = |&(channel, before): &(usize, Instant)| (name(channel), now.saturating_duration_since(before));
+    let beyond: Vec<(&str, Duration)> = questions.iter().map(question).collect();
+    let late = shared.store.late(&beyond).await;
+    if let Err(error) = &late {
+        tracing::debug!(error = %error.chain(), "could not ask for rows that are late");
+    }
+    // If nobody can tell, the next look finds out.
+    let is_late = |channel| {
+        late.as_ref()
+            .map_or(true, |late| late.iter().any(|name_of| name_of == name(channel)))
+    };
+    let found: Vec<usize> = questions
+        .iter()
+        .map(|&(channel, _)| channel)
+        .filter(|&channel| is_late(channel))
+        .collect();
+    for &channel in &found {
+        shared.beyond.found(channel);
+    }
+    if !found.is_empty() {
+        shared.wake.poke(Reasons::NEWS);
     }
 }
 

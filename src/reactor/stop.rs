@@ -17,7 +17,8 @@ const LAST_WRITES: Duration = Duration::from_secs(2);
 pub(super) struct Parts {
     pub(super) _listener: Task<()>,
     pub(super) _anchor: Task<()>,
-    pub(super) _keeper: Task<()>,
+    pub(super) _renewals: Task<()>,
+    pub(super) _watch: Task<()>,
     pub(super) _rescuer: Task<()>,
     pub(super) _rearguard: Task<()>,
     pub(super) dispatcher: Task<()>,
