@@ -142,6 +142,12 @@ impl Error {
         self.sqlstate().is_some_and(|code| !of_the_server(code))
     }
 
+    /// What some row holds may be the reason: the server cannot give it to us, lacks the memory for it, or takes too long.
+    pub(crate) fn may_be_over_a_row(&self) -> bool {
+        let over_a_row = |code: &str| code.starts_with("22") || code.starts_with("54") || code == "53200";
+        self.is_timeout() || self.sqlstate().is_some_and(over_a_row)
+    }
+
     /// The server's answer that is behind this error.
     pub(crate) fn database(&self) -> Option<&DbError> {
         causes(self).find_map(|cause| cause.downcast_ref())

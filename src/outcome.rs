@@ -23,8 +23,8 @@ pub(crate) enum Ending {
     Panicked(String),
     /// The reactor dropped the send because it is stopping.
     Aborted,
-    /// The row expired before the send could begin.
-    Expired,
+    /// The sender was not called: the row expired before, or the reactor stops.
+    NotBegun,
 }
 
 /// What is written to the row.
@@ -92,8 +92,8 @@ pub(crate) fn decide(ending: Ending, attempt: u32, retry: &RetryPolicy, on_unkno
             OnUnknown::Retry => Outcome::Released,
             OnUnknown::Hold => unknown("the send was cut off by a shutdown".to_owned()),
         },
-        // The next claim writes it down.
-        Ending::Expired => Outcome::Released,
+        // An expired row is marked as such by the next claim.
+        Ending::NotBegun => Outcome::Released,
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
             Ending::TimedOut(Duration::from_secs(1)),
             Ending::Panicked("boom".to_owned()),
             Ending::Aborted,
-            Ending::Expired,
+            Ending::NotBegun,
         ]
     }
 
@@ -157,7 +157,7 @@ mod tests {
                 }
                 (_, Outcome::Retry { delay, .. }) => assert_eq!(delay, Duration::from_millis(400)),
                 (what, Outcome::Failed { .. }) => assert!(what.contains("GiveUp"), "{what}"),
-                (what, Outcome::Released) => assert!(["Aborted", "Expired"].contains(&what)),
+                (what, Outcome::Released) => assert!(["Aborted", "NotBegun"].contains(&what)),
             }
         }
     }

@@ -68,7 +68,7 @@ impl Claims {
         }];
         let claim = self
             .store
-            .claim(Some(&self.lookout), &wanted, false, self.reactor, LEASE);
+            .claim(Some(&self.lookout), &wanted, false, self.reactor, LEASE, false);
         let claims = claim.await?;
         let took = begun.elapsed();
         if !self.backlog {

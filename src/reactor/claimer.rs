@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -43,6 +44,8 @@ pub(crate) struct Claimer {
     shared: Arc<Shared>,
     settler: mpsc::Sender<Settle>,
     channel_index: HashMap<Arc<str>, usize>,
+    /// A claim has failed over what some row holds, so the next one leaves what they hold in the table.
+    bare: AtomicBool,
 }
 
 impl Claimer {
@@ -54,6 +57,7 @@ impl Claimer {
                 .collect(),
             shared,
             settler,
+            bare: AtomicBool::new(false),
         }
     }
 
@@ -176,8 +180,20 @@ impl Claimer {
         let session = session.filter(|_| !hold);
         let lookout = session.map(|session| session.lookout());
         let (instance, lease) = (self.shared.instance.id(), self.shared.lease);
-        let claim = self.shared.store.claim(lookout, wanted, hold, instance, lease);
-        let claims = claim.await;
+        let store = &self.shared.store;
+        let bare = self.bare.swap(false, Ordering::Relaxed);
+        let mut claims = store.claim(lookout, wanted, hold, instance, lease, bare).await;
+        if let Err(error) = &claims
+            && !bare
+            && error.may_be_over_a_row()
+        {
+            tracing::warn!(error = %error.chain(), "a claim failed over what some row holds; reading each row by itself");
+            if session.is_none() || error.is_refusal() {
+                claims = store.claim(lookout, wanted, hold, instance, lease, true).await;
+            } else {
+                self.bare.store(true, Ordering::Relaxed);
+            }
+        }
         if let (Some(session), Err(error)) = (session, &claims) {
             session.doubt(error);
         }

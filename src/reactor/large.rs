@@ -1,42 +1,84 @@
-//! Large payloads: a claim leaves them in the table, and each send reads its own when there is room for it. So what a
-//! reactor has in memory is bounded by more than the number of its slots.
+//! What a claim left in the table: each send reads its own when there is room for it. So what a reactor has in memory is
+//! bounded by more than the number of its slots.
 
-use tokio::sync::{AcquireError, Mutex, Semaphore, SemaphorePermit};
+use std::time::Duration;
+
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 
 use crate::Error;
-use crate::store::{Held, Store};
+use crate::reactor::state::Shared;
+use crate::store::{Contents, Held};
 
-/// How much of large payloads may be held at once, in kB: 64 MB. One that is larger is held alone.
+/// How much of large payloads a channel may hold at once, in kB: 64 MB. One that is larger is held alone.
 const ROOM: u32 = 64 * 1024;
+/// Between two tries to read while the database is away.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How often a row may take too long to read. After that it is the row's fault.
+const SLOW_TRIES: u32 = 2;
 
-/// What all sends of a reactor share to read large payloads.
-pub(crate) struct LargePayloads {
-    turn: Mutex<()>,
-    room: Semaphore,
-}
+/// The room that the sends of one channel share. Another channel's slow sends do not take it.
+pub(crate) struct Room(Semaphore);
 
-impl Default for LargePayloads {
+impl Default for Room {
     fn default() -> Self {
-        LargePayloads {
-            turn: Mutex::default(),
-            room: Semaphore::new(ROOM as usize),
-        }
+        Room(Semaphore::new(ROOM as usize))
     }
 }
 
-impl LargePayloads {
-    /// Waits for a turn and for room, and reads the payload of a claimed row. The room is free again when the permit is
-    /// dropped. One at a time, so that settles and renewals find a connection in the pool.
-    pub(crate) async fn read(&self, store: &Store, held: Held) -> Result<(String, SemaphorePermit<'_>), Error> {
-        let _turn = self.turn.lock().await;
-        let room = self.room_for(store.payload_size(held).await?).await;
-        let room = room.map_err(|_| Error::input("the reactor has stopped"))?;
-        Ok((store.payload(held).await?, room))
-    }
-
-    async fn room_for(&self, bytes: usize) -> Result<SemaphorePermit<'_>, AcquireError> {
+impl Room {
+    async fn for_bytes(&self, bytes: usize) -> Result<SemaphorePermit<'_>, AcquireError> {
         let kilobytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(ROOM);
-        self.room.acquire_many(kilobytes.min(ROOM)).await
+        self.0.acquire_many(kilobytes.min(ROOM)).await
+    }
+}
+
+/// Reads what a claim left of a row, when there is room for it on its channel. The room is free again when the permit is
+/// dropped. While the database is away this waits for it: the row is still ours.
+pub(crate) async fn read(
+    shared: &Shared,
+    channel: usize,
+    held: Held,
+) -> Result<(Contents, SemaphorePermit<'_>), Error> {
+    let mut patience = Patience(SLOW_TRIES);
+    let bytes = loop {
+        let asked = ours(shared, held);
+        match shared.store.payload_size(asked).await {
+            Err(error) if patience.lasts(&error) || ours(shared, held) != asked => {}
+            answer => break answer?,
+        }
+        tokio::time::sleep(PAUSE).await;
+    };
+    let room = shared.room(channel).for_bytes(bytes).await;
+    let room = room.map_err(|_| Error::input("the reactor has stopped"))?;
+    loop {
+        let asked = ours(shared, held);
+        match shared.store.payload(asked).await {
+            Err(error) if patience.lasts(&error) || ours(shared, held) != asked => {}
+            answer => return Ok((answer?, room)),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The claim as it is known now: the row may have been claimed again meanwhile.
+fn ours(shared: &Shared, held: Held) -> Held {
+    shared.leases.held(held.id).unwrap_or(held)
+}
+
+/// How many more times a row may take too long.
+struct Patience(u32);
+
+impl Patience {
+    /// Whether to try again after this: the database is away, and the row is not to blame.
+    fn lasts(&mut self, error: &Error) -> bool {
+        if error.is_input() || error.is_refusal() {
+            return false;
+        }
+        let slow = error.is_timeout();
+        let lasts = !slow || self.0 > 0;
+        self.0 = self.0.saturating_sub(u32::from(slow));
+        tracing::debug!(error = %error.chain(), lasts, "what a claim left of a row cannot be read");
+        lasts
     }
 }
 
@@ -48,14 +90,14 @@ mod tests {
 
     #[tokio::test]
     async fn there_is_room_for_many_together_or_for_one_that_is_larger_than_all_of_it() {
-        let payloads = LargePayloads::default();
+        let room = Room::default();
         let half = 32 * 1024 * 1024;
-        let both = (payloads.room_for(half).await, payloads.room_for(half).await);
-        assert!(payloads.room_for(1).now_or_never().is_none());
+        let both = (room.for_bytes(half).await, room.for_bytes(half).await);
+        assert!(room.for_bytes(1).now_or_never().is_none());
         drop(both);
-        let all = payloads.room_for(usize::MAX).await;
-        assert_eq!(payloads.room.available_permits(), 0);
+        let all = room.for_bytes(usize::MAX).await;
+        assert_eq!(room.0.available_permits(), 0);
         drop(all);
-        assert_eq!(payloads.room.available_permits(), ROOM as usize);
+        assert_eq!(room.0.available_permits(), ROOM as usize);
     }
 }

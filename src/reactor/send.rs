@@ -12,12 +12,13 @@ use uuid::Uuid;
 use crate::Error;
 use crate::notification::Notification;
 use crate::outcome::{Ending, decide};
+use crate::reactor::large;
 use crate::reactor::lease::Cut;
 use crate::reactor::settler::Settle;
 use crate::reactor::state::{Channel, Shared, Slot};
 use crate::retry::random;
 use crate::sender::SendError;
-use crate::store::{Claimed, Held};
+use crate::store::{Claimed, Contents, Held};
 
 /// A row that is to be sent now.
 pub(crate) struct Send {
@@ -42,7 +43,7 @@ impl Send {
         let channel = &shared.channels[slot.channel];
         let Held { id, attempt, .. } = claimed.held;
         // Around all of it, so that a sender that panics before its first await, or when it is dropped, is caught as well.
-        let ending = AssertUnwindSafe(ending(&shared, channel, claimed, claimed_at, cut)).catch_unwind();
+        let ending = AssertUnwindSafe(ending(&shared, slot.channel, claimed, claimed_at, cut)).catch_unwind();
         let ending = ending
             .await
             .unwrap_or_else(|panic| Some(Ending::Panicked(panic_message(&*panic))));
@@ -71,15 +72,20 @@ impl Send {
 }
 
 /// What is sent, and how long that may take.
-fn notification(claimed: Claimed, payload: String, claimed_at: Instant, channel: &Channel) -> (Notification, Duration) {
+fn notification(
+    claimed: Claimed,
+    contents: Contents,
+    claimed_at: Instant,
+    channel: &Channel,
+) -> (Notification, Duration) {
     let now = Instant::now();
     let left = claimed.expires_in.map(|left| left.saturating_sub(now - claimed_at));
     let timeout = left.map_or(channel.config.timeout, |left| left.min(channel.config.timeout));
     let notification = Notification {
         id: claimed.held.id,
         channel: Arc::clone(&channel.name),
-        recipient: claimed.recipient,
-        payload,
+        recipient: contents.recipient,
+        payload: contents.payload,
         attempt: claimed.held.attempt,
         max_attempts: claimed.max_attempts,
         enqueued_to_send: claimed.age.saturating_add(now - claimed_at),
@@ -91,44 +97,44 @@ fn notification(claimed: Claimed, payload: String, claimed_at: Instant, channel:
 /// How the send ended; `None` when the row turned out to be somebody else's by now.
 async fn ending(
     shared: &Shared,
-    channel: &Channel,
-    claimed: Claimed,
+    channel: usize,
+    mut claimed: Claimed,
     claimed_at: Instant,
-    cut: oneshot::Receiver<Cut>,
+    mut cut: oneshot::Receiver<Cut>,
 ) -> Option<Ending> {
-    tokio::select! {
-        biased;
-        ending = deliver(shared, channel, claimed, claimed_at) => Some(ending),
-        cut = cut => match cut {
-            Ok(Cut::Shutdown) => Some(Ending::Aborted),
-            Ok(Cut::FenceLost) | Err(_) => None,
-        },
-    }
-}
-
-/// Reads what the claim left in the table, and runs the sender. Only the sender's own time is limited.
-async fn deliver(shared: &Shared, channel: &Channel, mut claimed: Claimed, claimed_at: Instant) -> Ending {
-    let (payload, _room) = match claimed.payload.take() {
-        Some(payload) => (payload, None),
-        None => match shared.large.read(&shared.store, claimed.held).await {
-            Ok((payload, room)) => (payload, Some(room)),
-            Err(error) => return unread(&error),
+    let (contents, _room) = match claimed.contents.take() {
+        Some(contents) => (contents, None),
+        None => tokio::select! {
+            read = large::read(shared, channel, claimed.held) => match read {
+                Ok((contents, room)) => (contents, Some(room)),
+                Err(error) => return Some(unread(&error)),
+            },
+            cut = &mut cut => return cut_off(cut, Ending::NotBegun),
         },
     };
-    let (notification, limit) = notification(claimed, payload, claimed_at, channel);
+    let channel = &shared.channels[channel];
+    let (notification, limit) = notification(claimed, contents, claimed_at, channel);
     if limit.is_zero() {
-        return Ending::Expired;
+        return Some(Ending::NotBegun);
     }
     tokio::select! {
         biased;
-        answer = channel.sender.send(&notification) => Ending::Answered(answer),
-        () = tokio::time::sleep_until(notification.deadline().into()) => Ending::TimedOut(limit),
+        answer = channel.sender.send(&notification) => Some(Ending::Answered(answer)),
+        () = tokio::time::sleep_until(notification.deadline().into()) => Some(Ending::TimedOut(limit)),
+        cut = cut => cut_off(cut, Ending::Aborted),
     }
 }
 
-/// It counts as an attempt, or a payload that cannot be read would be tried for ever.
+fn cut_off(cut: Result<Cut, oneshot::error::RecvError>, by_shutdown: Ending) -> Option<Ending> {
+    match cut {
+        Ok(Cut::Shutdown) => Some(by_shutdown),
+        Ok(Cut::FenceLost) | Err(_) => None,
+    }
+}
+
+/// It counts as an attempt, or a row that cannot be read would be tried for ever.
 fn unread(error: &Error) -> Ending {
-    let message = format!("the payload could not be read: {}", error.chain());
+    let message = format!("the row could not be read: {}", error.chain());
     Ending::Answered(Err(SendError::transient(message)))
 }
 
@@ -150,6 +156,6 @@ fn report(id: Uuid, attempt: u32, channel: &Channel, ending: &Ending) {
         Ending::TimedOut(after) => tracing::warn!(%id, channel, attempt, ?after, "the sender did not answer in time"),
         Ending::Panicked(_) => tracing::error!(%id, channel, attempt, "the sender panicked; see last_error"),
         Ending::Aborted => tracing::warn!(%id, channel, attempt, "cut off by the shutdown"),
-        Ending::Expired => tracing::debug!(%id, channel, "expired before it could be sent"),
+        Ending::NotBegun => tracing::debug!(%id, channel, "given back before it was begun"),
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::Error;
 use crate::config::ChannelConfig;
 use crate::reactor::instance::Instance;
-use crate::reactor::large::LargePayloads;
+use crate::reactor::large::Room;
 use crate::reactor::lease::Leases;
 use crate::reactor::reach::Beyond;
 use crate::reactor::vitals::Vitals;
@@ -37,7 +37,8 @@ pub(crate) struct Shared {
     running: AtomicUsize,
     idle: Notify,
     pub(crate) leases: Leases,
-    pub(crate) large: LargePayloads,
+    /// For large payloads, of each channel.
+    rooms: Vec<Room>,
     pub(crate) wake: Arc<Wake>,
     pub(crate) beyond: Beyond,
     pub(crate) counts: Counts,
@@ -56,7 +57,7 @@ impl Shared {
             running: AtomicUsize::new(0),
             idle: Notify::new(),
             leases: Leases::default(),
-            large: LargePayloads::default(),
+            rooms: channels.iter().map(|_| Room::default()).collect(),
             wake: Arc::new(Wake::new(channels.len())),
             beyond: Beyond::new(channels.len()),
             counts: Counts::default(),
@@ -72,6 +73,11 @@ impl Shared {
             .config
             .max_in_flight
             .saturating_sub(self.taken[channel].load(Ordering::Acquire))
+    }
+
+    /// The room of a channel for large payloads.
+    pub(crate) fn room(&self, channel: usize) -> &Room {
+        &self.rooms[channel]
     }
 
     /// How many sends run.

@@ -2,7 +2,8 @@
 --
 -- $1 channels text[]; $2 free slots int[]; $3 the reactor uuid; $4 the lease in seconds float8; $5 hold bool;
 -- $6 how far back to look on each channel in seconds float8[], null for all the way: what died under an open snapshot cannot
--- be removed from the index, and would be walked over at every claim
+-- be removed from the index, and would be walked over at every claim; $7 bare bool: leave the recipients and every payload in
+-- the table
 --
 -- Locks each row it takes, FOR NO KEY UPDATE (a foreign key check on the row does not stand in the way), and skips rows
 -- that others hold. One range of notification_jobs_due a channel: (channel =, next_attempt_at <=, and >= where $6 is given), in order; then the
@@ -17,8 +18,11 @@
 -- The claim does not wait for its flush, except on channels that hold: a claim lost in a crash is a row that is due
 -- again, which at-least-once allows.
 --
--- A payload that takes more than 8 kB on disk stays there: the send reads it when there is room for it (payload.sql). All
--- of a claim together would be more than the reactor's memory, and more than comes within a statement's time.
+-- A payload that takes more than 8 kB on disk, or 2 kB compressed, stays there: the send reads it when there is room for it
+-- (payload.sql). All of a claim together would be more than the reactor's memory, and more than comes within a statement's
+-- time. How large the text of a jsonb is nobody can tell beforehand, since a number of a few bytes may have 131,072 digits, nor
+-- whether the server can give it to us at all; so after a claim that failed over what a row holds the next one is bare, and
+-- each row is read by itself.
 --
 -- A due row that may not be sent is settled by the same statement: expired, out of attempts, at a fence that cannot grow
 -- (somebody wrote that number), or, on a channel that holds, claimed before with an outcome that nobody knows.
@@ -68,8 +72,11 @@ WHERE job.ctid = ANY (ARRAY(
     WHERE (SELECT CASE WHEN $5 OR current_setting('synchronous_commit') = 'off' THEN true
                        ELSE set_config('synchronous_commit', 'off', true) IS NOT NULL END)
 ))
-RETURNING job.id, job.channel, job.status, job.claim, job.attempts, job.max_attempts, job.recipient,
-    CASE WHEN job.status = 'pending' AND pg_column_size(job.payload) <= 8192 THEN job.payload::text END AS payload,
+RETURNING job.id, job.channel, job.status, job.claim, job.attempts, job.max_attempts,
+    CASE WHEN NOT $7 THEN job.recipient END AS recipient,
+    CASE WHEN NOT $7 AND job.status = 'pending'
+              AND pg_column_size(job.payload) <= CASE WHEN pg_column_compression(job.payload) IS NULL THEN 8192 ELSE 2048 END
+         THEN job.payload::text END AS payload,
     CASE WHEN isfinite(job.created_at)
          THEN extract(epoch FROM clock_timestamp() - job.created_at)::float8 ELSE 0 END AS age,
     CASE WHEN isfinite(job.expires_at)

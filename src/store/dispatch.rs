@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Mutex;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -13,7 +14,7 @@ use crate::Error;
 use crate::connect::Database;
 use crate::outcome::Outcome;
 use crate::status::Status;
-use crate::store::large::LargeStatements;
+use crate::store::large::{Contents, LargeStatements};
 use crate::store::roster::RosterStatements;
 use crate::store::runner::{Parameter, Runner};
 use crate::store::{Lookout, statements};
@@ -27,6 +28,8 @@ struct Inner {
     sql: DispatchStatements,
     roster: RosterStatements,
     large: LargeStatements,
+    /// To read what a claim left in the table.
+    turn: Mutex<()>,
 }
 
 statements! {
@@ -72,9 +75,8 @@ pub(crate) struct NextDue {
 pub(crate) struct Claimed {
     pub(crate) held: Held,
     pub(crate) channel: String,
-    pub(crate) recipient: String,
-    /// `None`: it is large, and still in the table; [`Store::payload`].
-    pub(crate) payload: Option<String>,
+    /// `None`: some of it is still in the table; [`Store::payload`].
+    pub(crate) contents: Option<Contents>,
     pub(crate) max_attempts: u32,
     /// Time since the row was created, at the claim.
     pub(crate) age: Duration,
@@ -111,6 +113,7 @@ impl Store {
             sql: DispatchStatements::new(database.schema()),
             roster: RosterStatements::new(database.schema()),
             large: LargeStatements::new(database.schema()),
+            turn: Mutex::default(),
             runner: Runner::new(database),
         }))
     }
@@ -128,6 +131,10 @@ impl Store {
         &self.0.large
     }
 
+    pub(super) fn turn(&self) -> &Mutex<()> {
+        &self.0.turn
+    }
+
     /// Whether the pool's sessions are like the listening one. If not (`listen_url`), that one may have another role, which
     /// listens and no more.
     pub(crate) fn is_direct(&self) -> bool {
@@ -139,7 +146,7 @@ impl Store {
         lookout.has(&self.0.sql.claim) && lookout.has(&self.0.sql.next_due)
     }
 
-    /// Takes due rows. `hold`: these channels never send twice by themselves. On the lookout if there is one, else on a
+    /// Takes due rows. `hold`: these channels never send twice by themselves. `bare`: all contents stay in the table. On the lookout if there is one, else on a
     /// connection of the pool.
     pub(crate) async fn claim(
         &self,
@@ -148,6 +155,7 @@ impl Store {
         hold: bool,
         reactor: Uuid,
         lease: Duration,
+        bare: bool,
     ) -> Result<Claims, Error> {
         let channels = channels(wanted);
         let slots: Vec<i32> = wanted
@@ -156,13 +164,14 @@ impl Store {
             .collect();
         let lease = lease.as_secs_f64();
         let reaches = reaches(wanted);
-        let parameters: [Parameter<'_>; 6] = [
+        let parameters: [Parameter<'_>; 7] = [
             (&channels, Type::TEXT_ARRAY),
             (&slots, Type::INT4_ARRAY),
             (&reactor, Type::UUID),
             (&lease, Type::FLOAT8),
             (&hold, Type::BOOL),
             (&reaches, Type::FLOAT8_ARRAY),
+            (&bare, Type::BOOL),
         ];
         let rows = self
             .0
@@ -364,8 +373,8 @@ impl Claimed {
                 attempt: count("attempts")?,
             },
             channel: row.try_get("channel")?,
-            recipient: row.try_get("recipient")?,
-            payload: row.try_get("payload")?,
+            contents: Option::zip(row.try_get("recipient")?, row.try_get("payload")?)
+                .map(|(recipient, payload)| Contents { recipient, payload }),
             max_attempts: count("max_attempts")?,
             age: seconds_to_duration(row.try_get("age")?),
             expires_in: row.try_get::<_, Option<f64>>("expires_in")?.map(seconds_to_duration),

@@ -13,6 +13,7 @@ mod runner;
 
 pub(crate) use dispatch::{Bell, Claimed, Claims, Held, NextDue, Settlement, Store, Wanted};
 pub(crate) use history::HistoryStatements;
+pub(crate) use large::Contents;
 pub(crate) use lookout::Lookout;
 pub(crate) use queue::QueueStatements;
 pub(crate) use roster::{Entry, NEW_REACTOR, Peer, Presence};

@@ -93,14 +93,18 @@ impl Runner {
         self.query_within(STATEMENT_LIMIT, sql, parameters).await
     }
 
-    /// The same for a statement that may take so long.
+    /// The same for a statement that may take so long. One that may take longer than others is shielded in any case: the
+    /// role's `statement_timeout` may be longer than theirs and shorter than its.
     pub(super) async fn query_within(
         &self,
         limit: Duration,
         sql: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>, Error> {
-        let shield = *self.shield.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shield = *self.shield.lock().unwrap_or_else(PoisonError::into_inner);
+        if limit > STATEMENT_LIMIT {
+            shield = shield.or(Some(BEGIN));
+        }
         let answer = self.run(shield, limit, sql, parameters).await;
         if let Err(error) = &answer
             && error.sqlstate() == Some(READ_ONLY)

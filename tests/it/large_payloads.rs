@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use doorbell::senders::Recording;
-use doorbell::{ChannelConfig, Database, Notification, Reactor, RetryPolicy};
+use doorbell::{ChannelConfig, Database, Notification, OnUnknown, Reactor, RetryPolicy};
 
 use crate::support::{Gate, Role, Running, SOON, TestDb, eventually, expect, reactor_on};
 
@@ -101,20 +101,76 @@ async fn one_that_expires_before_its_turn_comes_is_not_sent() {
     running.stop().await;
 }
 
-#[tokio::test]
-async fn one_that_waits_when_the_reactor_stops_is_given_back_at_no_cost() {
+async fn one_waits_when_the_reactor_stops(on_unknown: OnUnknown, rows_then: &str) {
     let (db, gate) = (TestDb::new().await, Gate::shut());
     insert(&db, 2, HUGE).await;
-    let patient = ChannelConfig::default().timeout(Duration::from_secs(600));
+    let patient = ChannelConfig::default()
+        .timeout(Duration::from_secs(600))
+        .on_unknown(on_unknown);
     let builder = db
         .reactor_with(gate.clone(), patient)
         .shutdown_grace(Duration::from_millis(100));
     let running = Running::start(builder).await;
     gate.wait_for(1, SOON).await;
     assert!(running.stop().await < Duration::from_secs(3));
-    let rows = "SELECT string_agg(concat_ws(' ', status, attempts, claimed_by), ', ') FROM notification_jobs";
-    assert_eq!(db.value(rows).await, "pending 0, pending 0");
+    let rows =
+        "SELECT string_agg(concat_ws(' ', status, attempts, claimed_by), ', ' ORDER BY status) FROM notification_jobs";
+    assert_eq!(db.value(rows).await, rows_then);
     assert_eq!(gate.begun(), 1);
+}
+
+#[tokio::test]
+async fn one_that_waits_when_the_reactor_stops_is_given_back_at_no_cost() {
+    one_waits_when_the_reactor_stops(OnUnknown::Retry, "pending 0, pending 0").await;
+}
+
+#[tokio::test]
+async fn one_that_waits_when_the_reactor_stops_is_not_held_for_one_that_may_have_arrived() {
+    one_waits_when_the_reactor_stops(OnUnknown::Hold, "failed 1, pending 0").await;
+}
+
+#[tokio::test]
+async fn one_that_waits_holds_up_no_other_channel() {
+    let (db, gate, recording) = (TestDb::new().await, Gate::shut(), Recording::new());
+    insert(&db, 2, HUGE).await;
+    let patient = ChannelConfig::default().timeout(Duration::from_secs(600));
+    let builder = db
+        .reactor_with(gate.clone(), patient)
+        .channel("alerts", recording.clone(), ChannelConfig::default());
+    let running = Running::start(builder).await;
+    gate.wait_for(1, SOON).await;
+    db.psql(
+        "INSERT INTO notification_jobs (channel, recipient, payload)
+         SELECT 'alerts', 'me', jsonb_agg(md5(n::text)) FROM generate_series(1, 1000) AS n",
+    )
+    .await;
+    tokio::time::timeout(SOON, recording.next()).await.unwrap();
+    assert_eq!(gate.begun(), 1);
+    gate.open();
+    db.becomes("sent=3").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn one_that_was_made_due_again_while_it_waits_is_sent_by_the_send_that_waits() {
+    for again in [
+        "claimed_by = NULL",
+        "claimed_by = NULL, next_attempt_at = clock_timestamp()",
+    ] {
+        let (db, gate) = (TestDb::new().await, Gate::shut());
+        let running = one_that_waits(&db, &gate).await;
+        let first = gate.next().await.id();
+        db.psql(&format!("UPDATE notification_jobs SET {again} WHERE id <> '{first}'"))
+            .await;
+        db.insert("rings").await;
+        assert_eq!(gate.wait_for(2, SOON).await.len(), 2);
+        gate.open();
+        db.becomes("sent=3").await;
+        running.stop().await;
+        assert_eq!(gate.begun(), 3, "{again}");
+        let errors = "SELECT count(last_error) FROM notification_jobs";
+        assert_eq!(db.value(errors).await, "0", "{again}");
+    }
 }
 
 #[tokio::test]

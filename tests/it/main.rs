@@ -41,3 +41,4 @@ mod shutdown;
 mod status;
 mod support;
 mod tables_changed_under_us;
+mod unreadable_rows;

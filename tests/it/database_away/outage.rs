@@ -148,3 +148,24 @@ async fn a_program_that_is_told_to_end_meanwhile_does() {
         assert!(begun.elapsed() < AT_ONCE, "{:?}", begun.elapsed());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_row_whose_turn_comes_while_the_server_is_away_waits_for_it() {
+    let mut site = Site::new(embedded::Server::builder()).await;
+    let client = site.client().await;
+    let insert = "INSERT INTO notification_jobs (channel, recipient, payload, max_attempts)
+                  SELECT 'ops', n::text, to_jsonb(repeat('x', 34000000)), 1 FROM generate_series(1, 2) AS n";
+    client.batch_execute(insert).await.unwrap();
+    let gate = Gate::shut();
+    let patient = ChannelConfig::default().timeout(Duration::from_secs(600));
+    let database = Database::builder(site.url()).build().unwrap();
+    let running = Running::start(reactor_on(database, gate.clone(), patient)).await;
+    assert_eq!(gate.wait_for(1, SOON).await.len(), 1);
+    site.stop();
+    gate.open();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let back = site.start();
+    all_sent(&site.client().await, 2, back).await;
+    running.stop().await;
+    each_once(&site.client().await, &gate.sends()).await;
+}

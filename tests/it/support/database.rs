@@ -25,6 +25,17 @@ impl TestDb {
         TestDb::clone_of("template0").await
     }
 
+    /// A database with the tables that takes any bytes for text.
+    pub(crate) async fn of_any_bytes() -> Self {
+        let db = TestDb::clone_of("template0 ENCODING 'SQL_ASCII' LOCALE 'C'").await;
+        Migrator::new("public")
+            .unwrap()
+            .up(&mut db.client().await)
+            .await
+            .unwrap();
+        db
+    }
+
     async fn clone_of(template: &str) -> Self {
         let name = format!("doorbell_test_{}", Uuid::now_v7().simple());
         let admin = connect(&Server::get().url("postgres")).await;
