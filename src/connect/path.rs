@@ -8,7 +8,7 @@ use tokio_postgres::Client as PgClient;
 use super::{Database, end_of};
 use crate::Error;
 
-/// How often two sessions are compared. A pooler that has backends to spare may lend them different ones now and then.
+/// How often two sessions are compared.
 const ROUNDS: usize = 5;
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
@@ -25,9 +25,8 @@ pub(crate) enum Path {
 
 impl Database {
     /// Whether the address for LISTEN, that of `listen_url` or else the URL, leads through a transaction pooler such as
-    /// PgBouncer. Opens two connections for a moment: open at the same time, they are served by one backend only where a
-    /// pooler lends it to one of them for a transaction, and then to the other. Behind a pooler that is busy enough to lend
-    /// another one each time, five times, this answers `false`.
+    /// PgBouncer. Opens two connections for a moment: only a pooler serves two that are open at the same time by one
+    /// backend, or one by two backends, lending them a transaction each.
     ///
     /// # Errors
     ///
@@ -65,8 +64,10 @@ impl Database {
         let name = "doorbell probe";
         let (one, other) = futures::try_join!(self.connect_direct(name), self.connect_direct(name))?;
         let compare = async {
-            for _ in 0..ROUNDS {
-                if backend(&one.client).await? == backend(&other.client).await? {
+            let (own, others) = (backend(&one.client).await?, backend(&other.client).await?);
+            for _ in 1..ROUNDS {
+                let again = (backend(&one.client).await?, backend(&other.client).await?);
+                if own == others || again != (own, others) {
                     return Ok(true);
                 }
             }

@@ -157,7 +157,11 @@ impl Listener {
             self.publish(Link::Polling { why });
             let pause = match self.database.path() {
                 Path::Pooled => EXPLORE_INTERVAL,
-                Path::Unknown | Path::Direct => pauses.next_backoff().unwrap_or(pauses.max_interval),
+                Path::Unknown | Path::Direct => {
+                    // Whoever cut us off may have put a pooler in between.
+                    self.database.forget_path();
+                    pauses.next_backoff().unwrap_or(pauses.max_interval)
+                }
             };
             tokio::time::sleep(pause).await;
         }
@@ -253,8 +257,6 @@ impl Listener {
         )
         .await?;
         if rows.is_empty() {
-            // As it would where a pooler lends the session to others.
-            self.database.forget_path();
             Err(Error::connection("the session lost its LISTEN"))
         } else {
             self.vitals.probed();

@@ -188,3 +188,25 @@ async fn it_may_be_restarted_under_load() {
     assert_eq!(recording.recorded().len(), rows);
     running.stop().await;
 }
+
+#[tokio::test]
+async fn one_that_lends_its_backends_in_turn_is_found_too() {
+    let db = TestDb::new().await;
+    let Some(bouncer) = PgBouncer::in_turn(&db, 4).await else {
+        return;
+    };
+    // So many backends there are from now on.
+    let mut clients = vec![];
+    for _ in 0..4 {
+        let client = connect(&bouncer.url()).await;
+        client.batch_execute("BEGIN").await.unwrap();
+        clients.push(client);
+    }
+    for client in &clients {
+        client.batch_execute("COMMIT").await.unwrap();
+    }
+    let database = Database::builder(bouncer.url()).build().unwrap();
+    assert!(database.listens_through_pooler().await.unwrap());
+    work(&db, database).await;
+    nothing_is_left(&bouncer, 4).await;
+}

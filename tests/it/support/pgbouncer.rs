@@ -33,6 +33,15 @@ impl PgBouncer {
 
     /// One that has so many backends at most.
     pub(crate) async fn with_backends(db: &TestDb, backends: usize) -> Option<Self> {
+        PgBouncer::start(db, backends, false).await
+    }
+
+    /// One that lends its backends in turn.
+    pub(crate) async fn in_turn(db: &TestDb, backends: usize) -> Option<Self> {
+        PgBouncer::start(db, backends, true).await
+    }
+
+    async fn start(db: &TestDb, backends: usize, round_robin: bool) -> Option<Self> {
         let Some(program) = program() else {
             eprintln!("skipped: pgbouncer is not installed");
             return None;
@@ -42,7 +51,11 @@ impl PgBouncer {
         let home = tempfile::tempdir().unwrap();
         // It will not run as root.
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::write(home.path().join(SETTINGS), settings(&server, port, backends)).unwrap();
+        fs::write(
+            home.path().join(SETTINGS),
+            settings(&server, port, backends, round_robin),
+        )
+        .unwrap();
         let bouncer = PgBouncer {
             process: start(&program, &home),
             program,
@@ -82,7 +95,7 @@ fn start(program: &Path, home: &TempDir) -> Child {
     command.kill_on_drop(true).spawn().unwrap()
 }
 
-fn settings(server: &Config, port: u16, backends: usize) -> String {
+fn settings(server: &Config, port: u16, backends: usize, round_robin: bool) -> String {
     let host = match &server.get_hosts()[0] {
         Host::Tcp(host) => host.clone(),
         Host::Unix(dir) => dir.display().to_string(),
@@ -90,9 +103,10 @@ fn settings(server: &Config, port: u16, backends: usize) -> String {
     format!(
         "[databases]\n* = host={host} port={} user={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
          unix_socket_dir =\nauth_type = any\npool_mode = transaction\nignore_startup_parameters = options\n\
-         default_pool_size = {backends}\n",
+         default_pool_size = {backends}\nserver_round_robin = {}\n",
         server.get_ports()[0],
         server.get_user().unwrap(),
+        i32::from(round_robin),
     )
 }
 
