@@ -62,8 +62,8 @@ impl DatabaseBuilder {
     }
 
     /// The most connections in the pool, beside the two that a reactor keeps for itself. They are opened when needed. 1 to
-    /// 1,000. Default: 4, so that a reactor's claim, settle and lease renewal and one call of the application's never wait
-    /// for each other; sends hold none.
+    /// 1,000; a reactor needs 2. Default: 4, so that a reactor's claim, settle and lease renewal and one call of the
+    /// application's never wait for each other. Sends hold none, except while the one whose turn it is reads a large payload.
     pub fn pool_size(mut self, connections: usize) -> Self {
         self.pool_size = connections;
         self

@@ -111,6 +111,11 @@ impl Database {
         self.0.pool.get().await.map_err(|error| self.0.explain(error))
     }
 
+    /// The most connections in the pool.
+    pub(crate) fn pool_size(&self) -> usize {
+        self.0.pool.status().max_size
+    }
+
     /// The schema of the tables.
     pub(crate) fn schema(&self) -> &Schema {
         &self.0.schema

@@ -68,6 +68,11 @@ impl ReactorBuilder {
         if channels.is_empty() {
             return Err(Error::config("a reactor needs at least one channel"));
         }
+        if database.pool_size() < 2 {
+            return Err(Error::config(
+                "pool_size is 1; a reactor needs 2 at least: to renew leases while it reads a large payload",
+            ));
+        }
         for (index, channel) in channels.iter().enumerate() {
             validate_channel_name(&channel.name)?;
             channel.config.validate(&channel.name)?;

@@ -26,7 +26,7 @@ async fn a_plan_made_while_the_table_was_small_does_not_outlive_its_growth() {
     ))
     .await;
     db.psql("ANALYZE notification_jobs").await;
-    let database = Database::builder(db.url()).pool_size(1).build().unwrap();
+    let database = Database::builder(db.url()).pool_size(2).build().unwrap();
     let reactor = Reactor::builder(database).channel("ops", Recording::new(), ChannelConfig::default());
     let reactor = reactor.build().unwrap();
     // The server plans a statement five times before it keeps a plan.
@@ -59,7 +59,7 @@ async fn a_claim_out_of_a_backlog_looks_its_rows_up_by_their_keys() {
     )
     .await;
     db.psql("ANALYZE notification_jobs").await;
-    let database = Database::builder(db.url()).pool_size(1).build().unwrap();
+    let database = Database::builder(db.url()).pool_size(2).build().unwrap();
     let reactor = Reactor::builder(database).channel("ops", Recording::new(), ChannelConfig::default());
     let reactor = reactor.build().unwrap();
     let before = rows_read(&db).await;
