@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio_postgres::Config;
+use tokio_postgres::config::SslMode;
 
 use super::hosts::Host;
 use super::identity::Identity;
@@ -38,11 +39,17 @@ impl Settings {
         let parameters = Parameters::read(conninfo, environment)?;
         let user = user(&parameters, environment)?;
         let dbname = parameters.get("dbname").unwrap_or(&user).to_owned();
-        let (ssl_mode, trust) = trust::demanded(&parameters, environment)?;
+        let (ssl_mode, mut trust) = trust::demanded(&parameters, environment)?;
+        let hosts = Host::list(&parameters, environment)?;
+        let mut identity = Identity::given(&parameters, environment)?;
+        if ssl_mode == SslMode::Disable || hosts.iter().all(Host::is_socket) {
+            // No file has to be in order that nobody needs.
+            (trust, identity) = (Trust::Anyone, None);
+        }
         let mut session = session::common(&parameters, ssl_mode)?;
         session.user(&user).dbname(&dbname);
         Ok(Settings {
-            hosts: Host::list(&parameters, environment)?,
+            hosts,
             shuffle: parameters
                 .word("load_balance_hosts", &[("disable", false), ("random", true)])?
                 .unwrap_or(false),
@@ -54,7 +61,7 @@ impl Settings {
             user,
             dbname,
             trust,
-            identity: Identity::given(&parameters, environment)?,
+            identity,
             session,
         })
     }

@@ -108,9 +108,19 @@ impl Anchors {
 }
 
 fn read_pem(parameter: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    CertificateDer::pem_file_iter(file)
+    let unread = || Error::config(format!("{parameter} {file:?} cannot be read"));
+    if !file.metadata().map_err(|error| unread().because(error))?.is_file() {
+        return Err(Error::config(format!("{parameter} {file:?} is not a file")));
+    }
+    let certificates: Vec<_> = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect)
-        .map_err(|error| Error::config(format!("{parameter} {file:?} cannot be read")).because(error))
+        .map_err(|error| unread().because(error))?;
+    if certificates.is_empty() {
+        return Err(Error::config(format!(
+            "{parameter} {file:?} has no certificate in it (PEM is read, DER is not)"
+        )));
+    }
+    Ok(certificates)
 }
 
 fn read_key(file: &Path) -> Result<PrivateKeyDer<'static>, Error> {
