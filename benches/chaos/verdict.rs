@@ -2,9 +2,10 @@
 //!
 //! A row that arrives again has an excuse if it was on its way when a fault began or while it lasted: it was claimed at the
 //! beginning, or arrived the time before from then on and no later than [`NOTICED`] after the fault had ended; and if the
-//! fault hit one reactor, that one sent it, this time or the time before. A fault excuses each row once.
+//! fault hit one reactor, that one sent it, this time or the time before. A fault excuses each row once. A backend that is
+//! killed and a server that restarts in order excuse nothing: the reactors live, and lose no claim.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,8 @@ pub(crate) struct Verdict {
     committed: usize,
     received: usize,
     lost: usize,
+    /// Received, and never committed.
+    strangers: usize,
     unsent: i64,
     duplicates: usize,
     beyond: usize,
@@ -44,6 +47,7 @@ impl Verdict {
         faults: &[Fault],
         unsent: i64,
     ) -> Self {
+        let committed: HashSet<&Uuid> = rows.iter().map(|(id, _)| id).collect();
         let mut longest_waits = BTreeMap::new();
         for (id, committed) in rows {
             let Some(arrived) = arrivals.get(id).and_then(|arrivals| arrivals.first()) else {
@@ -62,6 +66,7 @@ impl Verdict {
             committed: rows.len(),
             received: arrivals.len(),
             lost: rows.iter().filter(|(id, _)| !arrivals.contains_key(id)).count(),
+            strangers: arrivals.keys().filter(|id| !committed.contains(id)).count(),
             unsent,
             duplicates: arrivals.values().map(|arrivals| arrivals.len() - 1).sum(),
             beyond: arrivals
@@ -73,7 +78,7 @@ impl Verdict {
     }
 
     pub(crate) fn is_well(&self) -> bool {
-        self.lost == 0 && self.unsent == 0 && self.beyond == 0
+        self.lost == 0 && self.strangers == 0 && self.unsent == 0 && self.beyond == 0
     }
 
     pub(crate) fn to_json(&self) -> String {
@@ -88,6 +93,7 @@ impl Verdict {
             "committed": self.committed,
             "received": self.received,
             "lost": self.lost,
+            "never_committed": self.strangers,
             "unsent": self.unsent,
             "duplicates": self.duplicates,
             "duplicates_beyond": self.beyond,
@@ -110,6 +116,7 @@ impl fmt::Display for Verdict {
             committed,
             received,
             lost,
+            strangers,
             unsent,
             duplicates,
             beyond,
@@ -119,7 +126,7 @@ impl fmt::Display for Verdict {
         writeln!(f, "seed {seed}: {faults} faults in {seconds} s")?;
         writeln!(
             f,
-            "rows committed {committed}, received {received}, lost {lost}, not sent {unsent}"
+            "rows committed {committed}, received {received}, lost {lost}, never committed {strangers}, not sent {unsent}"
         )?;
         writeln!(
             f,
@@ -154,6 +161,9 @@ fn unexcused(id: &Uuid, arrivals: &[Arrival], faults: &[Fault]) -> usize {
 
 /// `pair`: an arrival, and the one before.
 fn excuses(fault: &Fault, id: &Uuid, pair: &[Arrival]) -> bool {
+    if matches!(fault.kind, Kind::Backend | Kind::Restart) {
+        return false;
+    }
     let before = pair[0].at;
     let was_on_its_way = fault.claimed.contains(id) || fault.began <= before && before <= fault.ended + NOTICED;
     was_on_its_way

@@ -73,7 +73,7 @@ impl Stage {
         })
         .await;
         println!("listening again after {:?}", over.elapsed());
-        // Twice through its sleep, so that it was the bell.
+        // Twice through its sleep.
         for _ in 0..2 {
             self.db.armed(1).await;
             self.sends().await;
@@ -193,7 +193,7 @@ async fn fifty_listeners_that_are_killed_one_after_the_other() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_gives_up_the_sessions_of_a_reactor_that_has_vanished() {
+async fn the_server_watches_every_session_of_a_reactor() {
     let site = Site::new(embedded::Server::builder().port(0)).await;
     let database = Database::builder(site.server.loopback_url("postgres").unwrap())
         .build()

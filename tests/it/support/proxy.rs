@@ -145,7 +145,9 @@ async fn pump(
     let mut buffer = vec![0; 64 * 1024];
     loop {
         let count = from.read(&mut buffer).await?;
-        if count == 0 || modes.wait_for(|mode| *mode != Mode::Freeze).await.is_err() {
+        // Neither is told of the other's end before.
+        let thawed = modes.wait_for(|mode| *mode != Mode::Freeze).await.is_ok();
+        if count == 0 || !thawed {
             return Ok(());
         }
         let mode = *modes.borrow();
