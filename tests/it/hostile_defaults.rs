@@ -27,8 +27,8 @@ const HOSTILE: [(i32, &str, &str); 18] = [
     (140_000, "standard_conforming_strings", "off"),
     (140_000, "transform_null_equals", "on"),
     (140_000, "array_nulls", "off"),
-    (140_000, "idle_session_timeout", "50ms"),
-    (140_000, "idle_in_transaction_session_timeout", "200ms"),
+    (140_000, "idle_session_timeout", "1s"),
+    (140_000, "idle_in_transaction_session_timeout", "2s"),
     (170_000, "transaction_timeout", "500ms"),
 ];
 
