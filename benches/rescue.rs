@@ -94,7 +94,11 @@ async fn trial(stage: &Stage, kill: Kill) -> Outcome<Duration> {
     let (begun, second) = match kill {
         Kill::BesideAnother => {
             let mut second = Beginning::of(stage)?;
+            let limit = Instant::now() + LIMIT;
             while stage.number(ON_DUTY).await? < 2 {
+                if Instant::now() > limit {
+                    return Err("the second reactor did not go on duty".into());
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             let begun = Instant::now();

@@ -8,7 +8,7 @@ use doorbell::embedded::Server;
 use nix::sys::signal::Signal;
 
 use crate::fleet::{BEHIND_PROXY, Fleet, REACTORS};
-use crate::proxy::Mode;
+use crate::proxy::Traffic;
 use crate::schedule::{Kind, Plan};
 use crate::{Outcome, session};
 
@@ -47,8 +47,8 @@ impl Field {
                 self.fleet.signal(plan.whom, Signal::SIGCONT)?;
             }
             Kind::Backend => self.terminate_backend(plan.whom).await?,
-            Kind::Freeze => self.through_proxy(Mode::Freeze, plan).await,
-            Kind::Cut => self.through_proxy(Mode::Cut, plan).await,
+            Kind::Freeze => self.through_proxy(Traffic::Freeze, plan).await,
+            Kind::Cut => self.through_proxy(Traffic::Cut, plan).await,
             Kind::Restart => tokio::task::block_in_place(|| self.server.restart_fast())?,
             Kind::Crash => {
                 tokio::task::block_in_place(|| self.server.stop_immediate())?;
@@ -75,10 +75,10 @@ impl Field {
         Ok(rows.iter().map(|row| row.try_get("id")).collect::<Result<_, _>>()?)
     }
 
-    async fn through_proxy(&self, mode: Mode, plan: Plan) {
+    async fn through_proxy(&self, mode: Traffic, plan: Plan) {
         self.fleet.proxy.set(mode);
         tokio::time::sleep(plan.lasts).await;
-        self.fleet.proxy.set(Mode::Pass);
+        self.fleet.proxy.set(Traffic::Pass);
     }
 
     async fn terminate_backend(&self, whom: usize) -> Outcome<()> {

@@ -39,10 +39,10 @@ impl Fleet {
         let directory = tempfile::tempdir()?;
         let logs = logs.unwrap_or(directory.path());
         fs::create_dir_all(logs)?;
-        let proxy = Proxy::start(url).await?;
+        let proxy = Proxy::start(url.parse()?).await?;
         let mut reactors = vec![];
         for number in 0..REACTORS {
-            let url = if number == BEHIND_PROXY { &proxy.url } else { url };
+            let url = if number == BEHIND_PROXY { &proxy.url() } else { url };
             let config = directory.path().join(format!("{number}.toml"));
             fs::write(&config, settings(url, &format!("{provider}/{number}")))?;
             let log = logs.join(format!("reactor-{number}.0.log"));

@@ -16,6 +16,8 @@ mod faults;
 mod fleet;
 mod producers;
 mod provider;
+#[allow(dead_code)] // the modes that only the tests use
+#[path = "../../tests/it/support/proxy.rs"]
 mod proxy;
 mod schedule;
 mod verdict;
