@@ -34,6 +34,14 @@ BEGIN
             )', schema_name);
         -- Every reactor looks here before it starts.
         EXECUTE format('GRANT SELECT ON %I.doorbell_migrations TO PUBLIC', schema_name);
+    ELSIF NOT EXISTS (
+        SELECT FROM pg_attribute
+        WHERE attrelid = to_regclass(format('%I.doorbell_migrations', schema_name)) AND attname = 'breaking'
+    ) THEN
+        -- A history from before there was the mark.
+        EXECUTE format(
+            'ALTER TABLE %I.doorbell_migrations ADD COLUMN breaking boolean NOT NULL DEFAULT false', schema_name
+        );
     END IF;
 END
 $doorbell$;

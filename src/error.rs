@@ -1,5 +1,7 @@
 //! The error of everything that talks to the database or reads settings.
 
+pub(crate) mod sqlstate;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::iter;
@@ -26,6 +28,8 @@ enum Kind {
     Input,
     Connection,
     Timeout,
+    /// A time-out, of a statement that was sent.
+    Unanswered,
     Database,
     Schema,
     Server,
@@ -58,6 +62,11 @@ impl Error {
     /// The server did not answer in time.
     pub(crate) fn timeout(message: impl Into<String>) -> Self {
         Error::new(Kind::Timeout, message)
+    }
+
+    /// A statement was sent, and the server did not answer in time.
+    pub(crate) fn unanswered(message: impl Into<String>) -> Self {
+        Error::new(Kind::Unanswered, message)
     }
 
     /// The schema is absent, too old or not one that this version knows.
@@ -109,7 +118,7 @@ impl Error {
 
     /// The server did not answer in time. What was asked may have been done all the same.
     pub fn is_timeout(&self) -> bool {
-        self.0.kind == Kind::Timeout
+        matches!(self.0.kind, Kind::Timeout | Kind::Unanswered)
     }
 
     /// The server answered with an error of its own; [`Error::sqlstate`] tells which.
@@ -132,20 +141,30 @@ impl Error {
         self.database().map(|error| error.code().code())
     }
 
-    /// The server is well, and did nothing of what was asked. Otherwise it is away, starting, full, shutting down or a
-    /// standby, or nobody knows what it did.
+    /// The same may work later: the server is away, full, starting or does not answer, or somebody else was in the way.
+    pub fn is_transient(&self) -> bool {
+        self.sqlstate().is_some_and(sqlstate::may_pass)
+            || !self.is_refusal() && (self.is_database() || self.is_connection() || self.is_timeout())
+    }
+
+    /// The server is well, and did nothing of what was asked. Otherwise it is away, or nobody knows what it did.
     pub(crate) fn is_refusal(&self) -> bool {
-        // 25P03, 25P04: it ended the session over a time limit of the role's.
-        let of_the_server = |code: &str| {
-            ["25006", "25P03", "25P04", "53300"].contains(&code) || code.starts_with("08") || code.starts_with("57P")
-        };
-        self.sqlstate().is_some_and(|code| !of_the_server(code))
+        self.sqlstate().is_some_and(|code| !sqlstate::is_of_the_server(code))
+    }
+
+    /// A statement was sent, and no answer came in time.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.0.kind == Kind::Unanswered
     }
 
     /// What some row holds may be the reason: the server cannot give it to us, lacks the memory for it, or takes too long.
     pub(crate) fn may_be_over_a_row(&self) -> bool {
-        let over_a_row = |code: &str| code.starts_with("22") || code.starts_with("54") || code == "53200";
-        self.is_timeout() || self.sqlstate().is_some_and(over_a_row)
+        self.is_unanswered() || self.sqlstate().is_some_and(sqlstate::is_over_a_row)
+    }
+
+    /// The server refuses what is to be written, so that trying again as it is cannot help.
+    pub(crate) fn is_over_content(&self) -> bool {
+        self.sqlstate().is_some_and(sqlstate::is_over_content)
     }
 
     /// The server's answer that is behind this error.

@@ -8,11 +8,13 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::Queue;
+use crate::store::lossy::{optional_text, text};
 use crate::{Error, GenericClient, Status};
 
 /// One row of `notification_jobs`, for people: every column by its name.
 ///
-/// Instants are RFC 3339 text in UTC, made by the database, or `infinity` or `-infinity`.
+/// Instants are RFC 3339 text in UTC, made by the database, or `infinity` or `-infinity`. Bytes that are no UTF-8, which a
+/// database of the encoding `SQL_ASCII` may hold, are shown as U+FFFD.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(
@@ -23,8 +25,8 @@ pub struct Job {
     pub id: Uuid,
     pub channel: String,
     pub recipient: String,
-    /// JSON text, as PostgreSQL prints the jsonb.
-    pub payload: String,
+    /// JSON text, as PostgreSQL prints the jsonb. `None`: see [`JobFilter::without_payload`].
+    pub payload: Option<String>,
     pub status: Status,
     pub attempts: i32,
     pub max_attempts: i32,
@@ -41,14 +43,16 @@ pub struct Job {
 }
 
 impl Job {
-    /// One JSON object on one line, a member for each column; the payload verbatim.
+    /// One JSON object on one line, a member for each column; the payload verbatim, if there is one.
     pub fn to_json(&self) -> String {
         // Put together by hand because the payload must go through untouched: parsing it would change large numbers.
-        let members = [
+        let payload = self.payload.as_ref().map(|payload| ("payload", payload.clone()));
+        let before = [
             ("id", json!(self.id.to_string()).to_string()),
             ("channel", json!(self.channel).to_string()),
             ("recipient", json!(self.recipient).to_string()),
-            ("payload", self.payload.clone()),
+        ];
+        let after = [
             ("status", json!(self.status.as_str()).to_string()),
             ("attempts", json!(self.attempts).to_string()),
             ("max_attempts", json!(self.max_attempts).to_string()),
@@ -66,29 +70,30 @@ impl Job {
             ("expires_at", json!(self.expires_at).to_string()),
             ("dedupe_key", json!(self.dedupe_key).to_string()),
         ];
-        let members = members.map(|(name, value)| format!("\"{name}\":{value}"));
+        let members = before.into_iter().chain(payload).chain(after);
+        let members: Vec<_> = members.map(|(name, value)| format!("\"{name}\":{value}")).collect();
         format!("{{{}}}", members.join(","))
     }
 
     fn from_row(row: &Row) -> Result<Self, Error> {
         Ok(Job {
             id: row.try_get("id")?,
-            channel: row.try_get("channel")?,
-            recipient: row.try_get("recipient")?,
-            payload: row.try_get("payload")?,
+            channel: text(row, "channel")?,
+            recipient: text(row, "recipient")?,
+            payload: optional_text(row, "payload")?,
             status: row.try_get::<_, &str>("status")?.parse()?,
             attempts: row.try_get("attempts")?,
             max_attempts: row.try_get("max_attempts")?,
             next_attempt_at: row.try_get("next_attempt_at")?,
-            last_error: row.try_get("last_error")?,
+            last_error: optional_text(row, "last_error")?,
             created_at: row.try_get("created_at")?,
             updated_at: row.try_get("updated_at")?,
             claim: row.try_get("claim")?,
             claimed_by: row.try_get("claimed_by")?,
             sent_at: row.try_get("sent_at")?,
-            receipt: row.try_get("receipt")?,
+            receipt: optional_text(row, "receipt")?,
             expires_at: row.try_get("expires_at")?,
-            dedupe_key: row.try_get("dedupe_key")?,
+            dedupe_key: optional_text(row, "dedupe_key")?,
         })
     }
 }
@@ -121,6 +126,7 @@ pub struct JobFilter {
     channel: Option<String>,
     before: Option<Uuid>,
     limit: u32,
+    payload: bool,
 }
 
 impl Default for JobFilter {
@@ -130,6 +136,7 @@ impl Default for JobFilter {
             channel: None,
             before: None,
             limit: 100,
+            payload: true,
         }
     }
 }
@@ -157,6 +164,12 @@ impl JobFilter {
     /// At most so many. Default: 100.
     pub fn limit(mut self, limit: u32) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// Leaves the payloads on the server: they may be large, or beyond what it can make of them as text. Default: with them.
+    pub fn without_payload(mut self) -> Self {
+        self.payload = false;
         self
     }
 }
@@ -196,6 +209,7 @@ impl Queue {
             (&filter.channel as _, Type::TEXT),
             (&filter.before as _, Type::UUID),
             (&limit as _, Type::INT8),
+            (&filter.payload as _, Type::BOOL),
         ];
         let rows = self
             .query(client.session(), &self.statements().jobs, &parameters)

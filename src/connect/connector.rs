@@ -34,8 +34,8 @@ pub(crate) const KEEPALIVES: &str = "SET tcp_keepalives_idle = 30; SET tcp_keepa
 /// The task of a session, which somebody has to drive.
 type Driver = Connection<Socket, <Tls as MakeTlsConnect<Socket>>::Stream>;
 
-/// A session of its own, outside the pool.
-pub(crate) struct Direct {
+/// A session that is no part of the pool.
+pub(crate) struct Dedicated {
     /// The session lasts as long as this does.
     pub(crate) client: Client,
     /// What the server sends by itself. Nothing of the session moves unless this is polled. An error is the end, as is
@@ -43,7 +43,7 @@ pub(crate) struct Direct {
     pub(crate) messages: Messages,
 }
 
-/// The messages of a [`Direct`] session: notifications, notices, and what became of it.
+/// The messages of a [`Dedicated`] session: notifications, notices, and what became of it.
 pub(crate) type Messages = Pin<Box<dyn Stream<Item = Result<AsyncMessage, tokio_postgres::Error>> + Send>>;
 
 /// Lets a session move on, and answers with why it ended.
@@ -120,14 +120,14 @@ impl Connector {
         self.limit.saturating_mul(hosts)
     }
 
-    /// A session outside the pool.
-    pub(super) async fn direct(&self) -> Result<Direct, Error> {
+    /// A session that is no part of the pool.
+    pub(super) async fn dedicated(&self) -> Result<Dedicated, Error> {
         let (client, mut connection) = timeout(self.limit(), self.connect_any())
             .await
             .map_err(|_| self.timed_out())?
             .map_err(|error| self.failed(error))?;
         let messages = stream::poll_fn(move |cx| connection.poll_message(cx));
-        Ok(Direct {
+        Ok(Dedicated {
             client,
             messages: Box::pin(messages),
         })
@@ -234,17 +234,17 @@ mod tests {
     use futures::StreamExt;
     use tokio_postgres::AsyncMessage;
 
-    use super::{Direct, Duration, timeout};
+    use super::{Dedicated, Duration, timeout};
     use crate::{Database, embedded};
 
     #[tokio::test]
-    async fn a_direct_connection_goes_to_listen_url_under_its_own_name_and_hears_what_the_server_says() {
+    async fn a_dedicated_connection_goes_to_listen_url_under_its_own_name_and_hears_what_the_server_says() {
         let server = embedded::Server::builder().fast_and_fragile().start().unwrap();
         let database = Database::builder("postgres://app@pooler.invalid/app").listen_url(server.url("postgres"));
         let database = database.build().unwrap();
-        assert!(database.through_pooler());
+        assert!(database.may_be_pooled());
 
-        let Direct { client, mut messages } = database.connect_direct("doorbell listener").await.unwrap();
+        let Dedicated { client, mut messages } = database.connect_dedicated("doorbell listener").await.unwrap();
         let listening = tokio::spawn(async move {
             let mut heard = Vec::new();
             while let Some(message) = messages.next().await {
@@ -261,15 +261,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_direct_connection_to_a_server_that_never_answers_ends_at_the_time_limit() {
+    async fn a_dedicated_connection_to_a_server_that_never_answers_ends_at_the_time_limit() {
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("postgres://app@{}/shop", silent.local_addr().unwrap());
         let database = Database::builder(url)
             .connect_timeout(Duration::from_millis(50))
             .build()
             .unwrap();
-        assert!(!database.through_pooler());
-        let connecting = database.connect_direct("doorbell listener");
+        let connecting = database.connect_dedicated("doorbell listener");
         let connecting = timeout(Duration::from_secs(4), connecting).await.unwrap();
         assert!(connecting.is_err_and(|error| error.is_timeout()));
     }

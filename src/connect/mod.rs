@@ -2,13 +2,14 @@
 //!
 //! `conninfo` takes a string apart, `parameters` adds the environment, `settings` makes sense of both with `hosts`,
 //! `session`, `trust` and `identity` (all pure); `passfile` and `tls` read files, `connector` makes sessions, `builder` puts it
-//! together; `path` finds out what lies between us and the server.
+//! together; `loan` lends a connection of the pool, `path` finds out what lies between us and the server.
 
 mod builder;
 mod connector;
 mod conninfo;
 mod hosts;
 mod identity;
+mod loan;
 mod parameters;
 mod passfile;
 mod path;
@@ -27,7 +28,8 @@ use tokio_postgres::Client as PgClient;
 
 pub use self::builder::DatabaseBuilder;
 use self::connector::Connector;
-pub(crate) use self::connector::{Direct, KEEPALIVES, end_of};
+pub(crate) use self::connector::{Dedicated, KEEPALIVES, end_of};
+pub(crate) use self::loan::Loan;
 use self::parameters::Environment;
 pub(crate) use self::path::Path;
 use crate::Error;
@@ -122,8 +124,8 @@ impl Database {
     }
 
     /// A connection outside the pool, straight to the server: from `listen_url` if there is one.
-    pub(crate) async fn connect_direct(&self, application_name: &str) -> Result<Direct, Error> {
-        self.0.listener.named(application_name).direct().await
+    pub(crate) async fn connect_dedicated(&self, application_name: &str) -> Result<Dedicated, Error> {
+        self.0.listener.named(application_name).dedicated().await
     }
 
     /// Asks the server to cancel what runs on a connection, which is to be thrown away; waits for nothing.
@@ -131,10 +133,10 @@ impl Database {
         self.0.connector.cancel(client);
     }
 
-    /// Whether the pool may reach the server through a transaction pooler, so that two statements of one connection may
-    /// run in two sessions.
-    pub(crate) fn through_pooler(&self) -> bool {
-        self.0.has_listen_url || self.path() == Path::Pooled
+    /// Whether the pool may lead through a transaction pooler, where two statements of one connection may run in two
+    /// sessions: another address was given for LISTEN, or none is known not to be in between.
+    pub(crate) fn may_be_pooled(&self) -> bool {
+        self.0.has_listen_url || self.path() != Path::Direct
     }
 
     /// Whether sessions outside the pool have another address.
@@ -164,7 +166,7 @@ impl fmt::Debug for Database {
             .field("connection", &self.0.connector.description())
             .field("schema", &self.0.schema)
             .field("pool_size", &self.0.pool.status().max_size)
-            .field("through_pooler", &self.through_pooler())
+            .field("may_be_pooled", &self.may_be_pooled())
             .finish_non_exhaustive()
     }
 }

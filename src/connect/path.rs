@@ -62,7 +62,7 @@ impl Database {
 
     async fn shares_backends(&self) -> Result<bool, Error> {
         let name = "doorbell probe";
-        let (one, other) = futures::try_join!(self.connect_direct(name), self.connect_direct(name))?;
+        let (one, other) = futures::try_join!(self.connect_dedicated(name), self.connect_dedicated(name))?;
         let compare = async {
             let (own, others) = (backend(&one.client).await?, backend(&other.client).await?);
             for _ in 1..ROUNDS {

@@ -99,6 +99,8 @@ fn seconds(parameters: &Parameters, key: &str) -> Result<Option<Duration>, Strin
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read(conninfo: &str, variables: &str) -> Settings {
@@ -174,6 +176,73 @@ mod tests {
         assert!(settings.shuffle && settings.connect_timeout == Some(Duration::from_secs(7)));
         let settings = read("user=u connect_timeout=0", "");
         assert!(!settings.shuffle && settings.connect_timeout.is_none());
+    }
+
+    /// Pieces of connection strings, good and bad, put together at random.
+    fn pieces() -> impl Strategy<Value = String> {
+        let piece = prop::sample::select(vec![
+            "postgres://",
+            "u",
+            ":",
+            "@",
+            "/",
+            "?",
+            "&",
+            "=",
+            "%",
+            "%2",
+            "%ff",
+            "%00",
+            "[",
+            "]",
+            "::1",
+            ",",
+            "'",
+            "\\",
+            " ",
+            "host",
+            "port",
+            "5432",
+            "99999",
+            "user",
+            "password",
+            "dbname",
+            "sslmode",
+            "sslcert",
+            "prefer",
+            "options",
+            "-c",
+            "é",
+            "\0",
+            "",
+        ]);
+        prop::collection::vec(piece, 0..20).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn any_string_is_read_or_refused_in_words(begin in pieces(), odd: String, end in pieces()) {
+            for text in [&odd, &(begin.clone() + &odd + &end), &(begin + &end)] {
+                if let Err(flaw) = Settings::read(text, &Environment::of("PGUSER=u")) {
+                    prop_assert!(!flaw.is_empty());
+                }
+            }
+        }
+
+        #[test]
+        fn no_error_shows_a_password(before in pieces(), after in pieces()) {
+            let no_at = before.replace('@', "");
+            for text in [
+                format!("postgres://{no_at}:hunter2{after}@db/app"),
+                format!("postgres://u:hunter2{after}"),
+                format!("user=u password=hunter2{after} host=db"),
+                format!("user=u password='{before} hunter2{after}' host=db"),
+            ] {
+                if let Err(flaw) = Settings::read(&text, &Environment::of("")) {
+                    prop_assert!(!flaw.contains("hunter2"), "{}: {}", text, flaw);
+                }
+            }
+        }
     }
 
     #[test]

@@ -7,9 +7,9 @@ use tokio_postgres::{Client as PgClient, Statement};
 use super::probe::session;
 use crate::connect::Database;
 use crate::outcome::Outcome;
+use crate::reactor::listener;
 use crate::reactor::reach::Reach;
-use crate::reactor::{instance, listener};
-use crate::store::{Held, Lookout, Settlement, Store, Wanted};
+use crate::store::{Ask, Held, Lookout, Settlement, Store, Wanted};
 use crate::{Error, Uuid};
 
 const INSERT: &str = r#"INSERT INTO :"schema".notification_jobs (channel, recipient) VALUES ($1, 'me')"#;
@@ -37,8 +37,7 @@ impl Claims {
     pub async fn of(database: &Database, channel: &'static str, backlog: bool) -> Result<Self, Error> {
         let producer = session(database).await?;
         let claimer = session(database).await?;
-        claimer.batch_execute(instance::SETTINGS).await?;
-        claimer.batch_execute(listener::SETTINGS).await?;
+        claimer.batch_execute(&listener::settings()).await?;
         Ok(Claims {
             store: Store::new(database.clone()),
             lookout: Lookout::new(claimer),
@@ -66,13 +65,17 @@ impl Claims {
             slots: 1,
             reach: self.reach.duration(begun),
         }];
-        let claim = self
-            .store
-            .claim(Some(&self.lookout), &wanted, false, self.reactor, LEASE, false);
-        let claims = claim.await?;
+        let ask = Ask {
+            wanted: &wanted,
+            hold: false,
+            bare: false,
+            reactor: self.reactor,
+            lease: LEASE,
+        };
+        let claims = self.store.claim(Some(&self.lookout), ask).await?;
         let took = begun.elapsed();
         if !self.backlog {
-            self.reach.covered(begun);
+            self.reach.came_back_short(begun, false);
         }
         let settlements: Vec<Settlement> = claims.rows.iter().map(|row| sent(row.held)).collect();
         if settlements.is_empty() {

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client as PgClient, Statement};
 
 use super::probe::{Arrival, Probe, Receiver};
-use crate::connect::{Database, Direct};
+use crate::connect::{Database, Dedicated};
 use crate::{Error, Uuid};
 
 const TOPIC: &str = "doorbell_bench_floor";
@@ -38,7 +38,7 @@ impl Probe {
     ///
     /// The server's.
     pub async fn floor(database: &Database) -> Result<Self, Error> {
-        let direct = database.connect_direct("doorbell bench").await?;
+        let dedicated = database.connect_dedicated("doorbell bench").await?;
         let render = |sql| database.schema().render(sql);
         let (heard, arrivals) = mpsc::unbounded_channel();
         let (ready, began) = tokio::sync::oneshot::channel();
@@ -46,7 +46,7 @@ impl Probe {
         let (claim, settle) = (render(CLAIM), render(SETTLE));
         let receiver = Receiver::Task(tokio::spawn(async move {
             // One task for all of it, so that no hand-over between tasks counts.
-            let Direct { client, mut messages } = direct;
+            let Dedicated { client, mut messages } = dedicated;
             let prepare = async {
                 client.batch_execute(&setup).await?;
                 Ok::<_, Error>((client.prepare(&claim).await?, client.prepare(&settle).await?))

@@ -136,13 +136,13 @@ pub(super) async fn hearing_session(
     database: &Database,
     mut heard: impl FnMut(Notify) + Send + 'static,
 ) -> Result<PgClient, Error> {
-    let mut direct = database.connect_direct("doorbell bench").await?;
+    let mut dedicated = database.connect_dedicated("doorbell bench").await?;
     tokio::spawn(async move {
-        while let Some(Ok(message)) = direct.messages.next().await {
+        while let Some(Ok(message)) = dedicated.messages.next().await {
             if let AsyncMessage::Notification(notify) = message {
                 heard(notify);
             }
         }
     });
-    Ok(direct.client)
+    Ok(dedicated.client)
 }

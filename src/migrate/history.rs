@@ -99,7 +99,7 @@ impl MigrationStep {
             name: migration.name.to_owned(),
             applied_at: None,
             known: true,
-            breaking: false,
+            breaking: migration.breaking,
         }
     }
 }

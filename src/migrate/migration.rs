@@ -6,6 +6,9 @@ use std::fmt;
 pub(crate) struct Migration {
     pub(crate) version: i32,
     pub(crate) name: &'static str,
+    /// Programs that do not know it cannot work with the tables any more. It must make the statements of those that run
+    /// fail, too: they look into the history every half a minute only. (The idea of the mark is graphile-worker's.)
+    pub(crate) breaking: bool,
     up: &'static str,
     down: &'static str,
 }
@@ -17,10 +20,11 @@ pub(crate) enum Direction {
 }
 
 macro_rules! migration {
-    ($version:literal, $file:literal, $name:literal) => {
+    ($version:literal, $file:literal, $name:literal, breaking: $breaking:literal) => {
         Migration {
             version: $version,
             name: $name,
+            breaking: $breaking,
             up: include_str!(concat!("../../migrations/", $file, "_", $name, ".up.sql")),
             down: include_str!(concat!("../../migrations/", $file, "_", $name, ".down.sql")),
         }
@@ -30,10 +34,11 @@ macro_rules! migration {
 /// What every migration and every undo begins with.
 pub(crate) const BEGIN: &str = include_str!("../../migrations/begin.sql");
 
-/// All of them, in order. Only ever added to. One that programs without it cannot live with sets `breaking` in its line of
-/// the history, and makes the statements of those that run fail: they look there every half a minute only. (The idea of the
-/// mark is graphile-worker's.)
-pub(crate) const MIGRATIONS: &[Migration] = &[migration!(1, "0001", "tables"), migration!(2, "0002", "bell")];
+/// All of them, in order. Only ever added to.
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    migration!(1, "0001", "tables", breaking: false),
+    migration!(2, "0002", "bell", breaking: false),
+];
 
 /// The version of a database that has them all.
 pub(crate) const NEWEST: i32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
@@ -44,12 +49,13 @@ impl Migration {
         let Migration {
             version,
             name,
+            breaking,
             up,
             down,
         } = self;
         match (direction, version) {
             (Direction::Up, _) => format!(
-                "{up}\nINSERT INTO :\"schema\".doorbell_migrations (version, name) VALUES ({version}, '{name}');\n"
+                "{up}\nINSERT INTO :\"schema\".doorbell_migrations (version, name, breaking) VALUES ({version}, '{name}', {breaking});\n"
             ),
             // Nothing is left of us then, and so no history either.
             (Direction::Down, 1) => format!("{down}\nDROP TABLE :\"schema\".doorbell_migrations;\n"),

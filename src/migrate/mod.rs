@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Client as PgClient;
 
 use crate::Error;
+use crate::error::sqlstate::{DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE};
 use crate::generic_client::{GenericClient, Session};
 use crate::schema::Schema;
 
@@ -215,7 +216,7 @@ impl Migrator {
             };
             let what = format!("migration {} ({}) {direction}", migration.version, migration.name);
             // lock_not_available, deadlock_detected
-            if !matches!(error.sqlstate(), Some("55P03" | "40P01")) {
+            if !matches!(error.sqlstate(), Some(LOCK_NOT_AVAILABLE | DEADLOCK_DETECTED)) {
                 return Err(error.saying(format!("{what} failed")));
             }
             if start.elapsed() + PAUSE > self.patience {

@@ -1,7 +1,7 @@
-//! The statements of a reactor: claim, settle, renew, release. Those about the list of reactors stand in
-//! `roster`, those about large payloads in `large`.
+//! The statements of a reactor that find rows: claim, what is due next, what nobody serves. Those about rows that it holds
+//! stand in `held`, those about large payloads in `large`, those about the list of reactors in `roster`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +12,11 @@ use uuid::Uuid;
 
 use crate::Error;
 use crate::connect::Database;
-use crate::outcome::Outcome;
-use crate::status::Status;
+use crate::store::held::{Held, HeldStatements};
 use crate::store::large::{Contents, LargeStatements};
 use crate::store::roster::RosterStatements;
 use crate::store::runner::{Parameter, Runner};
-use crate::store::{Lookout, statements};
+use crate::store::{Lookout, lossy, statements};
 
 /// Runs the statements of one reactor.
 #[derive(Clone)]
@@ -27,14 +26,15 @@ struct Inner {
     runner: Runner,
     sql: DispatchStatements,
     roster: RosterStatements,
+    held: HeldStatements,
     large: LargeStatements,
     /// To read what a claim left in the table.
     turn: Mutex<()>,
 }
 
 statements! {
-    /// The statements of a reactor.
-    DispatchStatements { bell, claim, late, locked, next_due, release_unknown, renew, ring, rows_hidden, settle, unserved }
+    /// The statements that find rows, and the bell's.
+    DispatchStatements { bell, claim, late, next_due, ring, rows_hidden, unserved }
 }
 
 /// What a claim found.
@@ -62,6 +62,18 @@ pub(crate) struct Wanted<'a> {
     pub(crate) reach: Option<Duration>,
 }
 
+/// What a claim is to take, and for whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a> {
+    pub(crate) wanted: &'a [Wanted<'a>],
+    /// These channels never send twice by themselves.
+    pub(crate) hold: bool,
+    /// All contents stay in the table.
+    pub(crate) bare: bool,
+    pub(crate) reactor: Uuid,
+    pub(crate) lease: Duration,
+}
+
 /// When the next row is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct NextDue {
@@ -83,22 +95,6 @@ pub(crate) struct Claimed {
     pub(crate) expires_in: Option<Duration>,
 }
 
-/// A claim as we remember it: what guards a write.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Held {
-    pub(crate) id: Uuid,
-    pub(crate) claim: i64,
-    pub(crate) claimed_by: Uuid,
-    pub(crate) attempt: u32,
-}
-
-/// One row to be settled.
-#[derive(Clone, Debug)]
-pub(crate) struct Settlement {
-    pub(crate) held: Held,
-    pub(crate) outcome: Outcome,
-}
-
 /// The keys of the bell's two locks, as (class, id), and its topic.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bell {
@@ -112,6 +108,7 @@ impl Store {
         Store(Arc::new(Inner {
             sql: DispatchStatements::new(database.schema()),
             roster: RosterStatements::new(database.schema()),
+            held: HeldStatements::new(database.schema()),
             large: LargeStatements::new(database.schema()),
             turn: Mutex::default(),
             runner: Runner::new(database),
@@ -127,6 +124,10 @@ impl Store {
         &self.0.roster
     }
 
+    pub(super) fn held(&self) -> &HeldStatements {
+        &self.0.held
+    }
+
     pub(super) fn large(&self) -> &LargeStatements {
         &self.0.large
     }
@@ -135,10 +136,9 @@ impl Store {
         &self.0.turn
     }
 
-    /// Whether the pool's sessions are like the listening one. If not (`listen_url`), that one may have another role, which
-    /// listens and no more.
-    pub(crate) fn is_direct(&self) -> bool {
-        self.0.runner.is_direct()
+    /// See [`Database::may_be_pooled`]. The listening session may then have another role, which listens and no more.
+    pub(crate) fn may_be_pooled(&self) -> bool {
+        self.0.runner.may_be_pooled()
     }
 
     /// Whether a claim and the question for the next due row, asked one right after the other, arrive in this order.
@@ -146,17 +146,15 @@ impl Store {
         lookout.has(&self.0.sql.claim) && lookout.has(&self.0.sql.next_due)
     }
 
-    /// Takes due rows. `hold`: these channels never send twice by themselves. `bare`: all contents stay in the table. On the lookout if there is one, else on a
-    /// connection of the pool.
-    pub(crate) async fn claim(
-        &self,
-        lookout: Option<&Lookout>,
-        wanted: &[Wanted<'_>],
-        hold: bool,
-        reactor: Uuid,
-        lease: Duration,
-        bare: bool,
-    ) -> Result<Claims, Error> {
+    /// Takes due rows. On the lookout if there is one, else on a connection of the pool.
+    pub(crate) async fn claim(&self, lookout: Option<&Lookout>, ask: Ask<'_>) -> Result<Claims, Error> {
+        let Ask {
+            wanted,
+            hold,
+            bare,
+            reactor,
+            lease,
+        } = ask;
         let channels = channels(wanted);
         let slots: Vec<i32> = wanted
             .iter()
@@ -234,91 +232,10 @@ impl Store {
         rows.iter().map(|row| Ok(row.try_get("channel")?)).collect()
     }
 
-    /// Writes outcomes; answers with the rows that were still ours and what they are now.
-    pub(crate) async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<(Uuid, Status)>, Error> {
-        let arrays = Fences::new(settlements.iter().map(|settlement| settlement.held));
-        let mut kinds = Vec::with_capacity(settlements.len());
-        let mut delays = Vec::with_capacity(settlements.len());
-        let mut errors = Vec::with_capacity(settlements.len());
-        let mut receipts = Vec::with_capacity(settlements.len());
-        for settlement in settlements {
-            let (kind, delay, error, receipt) = match &settlement.outcome {
-                Outcome::Sent { receipt } => ("sent", 0.0, None, receipt.as_deref()),
-                Outcome::Retry { delay, error } => ("retry", delay.as_secs_f64(), Some(error.as_str()), None),
-                Outcome::Failed { error } => ("failed", 0.0, Some(error.as_str()), None),
-                Outcome::Released => ("released", 0.0, None, None),
-            };
-            kinds.push(kind);
-            delays.push(delay);
-            errors.push(error);
-            receipts.push(receipt);
-        }
-        let [ids, claims, claimed_by, attempts] = arrays.parameters();
-        let rows = self
-            .query(
-                &self.0.sql.settle,
-                &[
-                    ids,
-                    claims,
-                    claimed_by,
-                    attempts,
-                    (&kinds, Type::TEXT_ARRAY),
-                    (&delays, Type::FLOAT8_ARRAY),
-                    (&errors, Type::TEXT_ARRAY),
-                    (&receipts, Type::TEXT_ARRAY),
-                ],
-            )
-            .await?;
-        rows.iter()
-            .map(|row| Ok((row.try_get("id")?, row.try_get::<_, &str>("status")?.parse()?)))
-            .collect()
-    }
-
-    /// Those of these rows that somebody else holds a lock on.
-    pub(crate) async fn locked(&self, ids: &[Uuid]) -> Result<HashSet<Uuid>, Error> {
-        let rows = self.query(&self.0.sql.locked, &[(&ids, Type::UUID_ARRAY)]).await?;
-        rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
-    }
-
-    /// Lengthens leases; answers with the ids that are still ours, and whether that lease was lengthened: somebody may
-    /// hold the row's lock.
-    pub(crate) async fn renew(&self, held: &[Held], lease: Duration) -> Result<HashMap<Uuid, bool>, Error> {
-        let arrays = Fences::new(held.iter().copied());
-        let [ids, claims, claimed_by, attempts] = arrays.parameters();
-        let lease = lease.as_secs_f64();
-        let rows = self
-            .query(
-                &self.0.sql.renew,
-                &[ids, claims, claimed_by, attempts, (&lease, Type::FLOAT8)],
-            )
-            .await?;
-        rows.iter()
-            .map(|row| Ok((row.try_get("id")?, row.try_get("renewed")?)))
-            .collect()
-    }
-
-    /// Gives back rows that bear our id but that we do not know; answers how many.
-    pub(crate) async fn release_unknown(
-        &self,
-        channels: &[&str],
-        reactor: Uuid,
-        known: &[Held],
-    ) -> Result<usize, Error> {
-        let arrays = Fences::new(known.iter().copied());
-        let [ids, claims, ..] = arrays.parameters();
-        let parameters = [
-            (&channels as _, Type::TEXT_ARRAY),
-            (&reactor as _, Type::UUID),
-            ids,
-            claims,
-        ];
-        Ok(self.query(&self.0.sql.release_unknown, &parameters).await?.len())
-    }
-
     /// Channels with due rows that no listed reactor serves.
     pub(crate) async fn unserved(&self) -> Result<Vec<String>, Error> {
         let rows = self.query(&self.0.sql.unserved, &[]).await?;
-        rows.iter().map(|row| Ok(row.try_get("channel")?)).collect()
+        rows.iter().map(|row| lossy::text(row, "channel")).collect()
     }
 
     /// Whether row-level security keeps every row from this role.
@@ -389,41 +306,6 @@ fn channels<'a>(wanted: &[Wanted<'a>]) -> Vec<&'a str> {
 fn reaches(wanted: &[Wanted<'_>]) -> Vec<Option<f64>> {
     let seconds = |wanted: &Wanted<'_>| wanted.reach.map(|reach| reach.as_secs_f64());
     wanted.iter().map(seconds).collect()
-}
-
-/// Claims as four arrays, a parameter each.
-struct Fences {
-    ids: Vec<Uuid>,
-    claims: Vec<i64>,
-    claimed_by: Vec<Uuid>,
-    attempts: Vec<i32>,
-}
-
-impl Fences {
-    fn new(held: impl Iterator<Item = Held>) -> Self {
-        let mut fences = Fences {
-            ids: vec![],
-            claims: vec![],
-            claimed_by: vec![],
-            attempts: vec![],
-        };
-        for held in held {
-            fences.ids.push(held.id);
-            fences.claims.push(held.claim);
-            fences.claimed_by.push(held.claimed_by);
-            fences.attempts.push(i32::try_from(held.attempt).unwrap_or(i32::MAX));
-        }
-        fences
-    }
-
-    fn parameters(&self) -> [Parameter<'_>; 4] {
-        [
-            (&self.ids, Type::UUID_ARRAY),
-            (&self.claims, Type::INT8_ARRAY),
-            (&self.claimed_by, Type::UUID_ARRAY),
-            (&self.attempts, Type::INT4_ARRAY),
-        ]
-    }
 }
 
 /// Seconds that the server counted, as a duration: below zero is zero, and nothing overflows.

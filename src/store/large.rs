@@ -40,6 +40,11 @@ impl Store {
         })
     }
 
+    /// Whether the database answers at all.
+    pub(crate) async fn answers(&self) -> bool {
+        self.query("SELECT", &[]).await.is_ok()
+    }
+
     async fn of_held(&self, sql: &str, held: Held) -> Result<Row, Error> {
         let _turn = self.turn().lock().await;
         let attempts = i32::try_from(held.attempt).unwrap_or(i32::MAX);

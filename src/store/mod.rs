@@ -4,14 +4,17 @@
 use crate::schema::Schema;
 
 mod dispatch;
+mod held;
 mod history;
 mod large;
 mod lookout;
+pub(crate) mod lossy;
 mod queue;
 mod roster;
 mod runner;
 
-pub(crate) use dispatch::{Bell, Claimed, Claims, Held, NextDue, Settlement, Store, Wanted};
+pub(crate) use dispatch::{Ask, Bell, Claimed, Claims, NextDue, Store, Wanted};
+pub(crate) use held::{Held, Settlement};
 pub(crate) use history::HistoryStatements;
 pub(crate) use large::Contents;
 pub(crate) use lookout::Lookout;

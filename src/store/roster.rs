@@ -10,7 +10,7 @@ use crate::Error;
 
 statements! {
     /// The statements about the list of reactors.
-    RosterStatements { announce, bury, condemn, forget, look, present, register, rescue, unregister }
+    RosterStatements { announce, bury, condemn, forget, peers, present, register, rescue, unregister }
 }
 
 /// What a notification says that tells of a new reactor (announce.sql). A ring says nothing.
@@ -92,8 +92,8 @@ impl Store {
     }
 
     /// Looks after the other reactors: all that are dead, and the most silent of the others.
-    pub(crate) async fn look(&self, me: Uuid) -> Result<Vec<Peer>, Error> {
-        let rows = self.query(&self.roster().look, &[(&me, Type::UUID)]).await?;
+    pub(crate) async fn peers(&self, me: Uuid) -> Result<Vec<Peer>, Error> {
+        let rows = self.query(&self.roster().peers, &[(&me, Type::UUID)]).await?;
         let peer = |row: &tokio_postgres::Row| {
             Ok(Peer {
                 id: row.try_get("id")?,

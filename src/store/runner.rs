@@ -9,13 +9,11 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::{Lookout, render};
 use crate::Error;
-use crate::connect::Database;
+use crate::connect::{Database, Loan};
+use crate::error::sqlstate::READ_ONLY;
 
 /// How long a statement may take before its connection is thrown away. What it asked for may be done all the same.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
-
-/// The SQLSTATE of a write in a transaction that only reads.
-const READ_ONLY: &str = "25006";
 
 /// Around a statement where the role's defaults would break it. No setting outlives the transaction: the session may be a
 /// transaction pooler's, and somebody else's the next moment.
@@ -38,23 +36,33 @@ pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 pub(super) struct Runner {
     database: Database,
-    /// How the transaction begins that each statement gets, where the role's defaults would break it.
-    shield: Mutex<Option<&'static str>>,
+    shield: Mutex<Shield>,
     hostile: String,
+}
+
+/// What keeps the role's defaults from our statements.
+#[derive(Clone, Copy)]
+struct Shield {
+    /// How a transaction begins that they do not reach.
+    begin: &'static str,
+    /// Each statement gets one: the defaults would break it.
+    always: bool,
 }
 
 impl Runner {
     pub(super) fn new(database: Database) -> Self {
         Runner {
-            shield: Mutex::default(),
+            shield: Mutex::new(Shield {
+                begin: BEGIN,
+                always: false,
+            }),
             hostile: render(database.schema(), include_str!("hostile.sql")),
             database,
         }
     }
 
-    /// Otherwise the pool goes through a transaction pooler, where the name of a prepared statement means nothing.
-    pub(super) fn is_direct(&self) -> bool {
-        !self.database.through_pooler()
+    pub(super) fn may_be_pooled(&self) -> bool {
+        self.database.may_be_pooled()
     }
 
     /// Finds out what the role's defaults are, and from now on shields the statements from them if need be.
@@ -62,9 +70,16 @@ impl Runner {
         let rows = self
             .run(Some(BEGIN_QUESTION), STATEMENT_LIMIT, &self.hostile, &[])
             .await?;
-        let mut names = rows.iter().map(|row| row.try_get("name"));
-        let limited = names.any(|name: Result<&str, _>| name.is_ok_and(|name| name == "transaction_timeout"));
-        let shield = (!rows.is_empty()).then_some(if limited { BEGIN_17 } else { BEGIN });
+        let mut shield = Shield {
+            begin: BEGIN,
+            always: false,
+        };
+        for row in &rows {
+            if row.try_get::<_, &str>("name")? == "transaction_timeout" {
+                shield.begin = BEGIN_17;
+            }
+            shield.always |= row.try_get::<_, bool>("hostile")?;
+        }
         *self.shield.lock().unwrap_or_else(PoisonError::into_inner) = shield;
         Ok(())
     }
@@ -93,19 +108,17 @@ impl Runner {
         self.query_within(STATEMENT_LIMIT, sql, parameters).await
     }
 
-    /// The same for a statement that may take so long. One that may take longer than others is shielded in any case: the
-    /// role's `statement_timeout` may be longer than theirs and shorter than its.
+    /// The same for a statement that may take so long. One that may take longer than others is shielded in any case: a limit
+    /// of the role's may be longer than theirs and shorter than its.
     pub(super) async fn query_within(
         &self,
         limit: Duration,
         sql: &str,
         parameters: &[Parameter<'_>],
     ) -> Result<Vec<Row>, Error> {
-        let mut shield = *self.shield.lock().unwrap_or_else(PoisonError::into_inner);
-        if limit > STATEMENT_LIMIT {
-            shield = shield.or(Some(BEGIN));
-        }
-        let answer = self.run(shield, limit, sql, parameters).await;
+        let shield = *self.shield.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = (shield.always || limit > STATEMENT_LIMIT).then_some(shield.begin);
+        let answer = self.run(begin, limit, sql, parameters).await;
         if let Err(error) = &answer
             && error.sqlstate() == Some(READ_ONLY)
         {
@@ -131,51 +144,15 @@ impl Runner {
             let client = loan.client()?;
             let rows = match begin {
                 Some(begin) => query_shielded(client, begin, sql, parameters).await,
-                None if self.is_direct() => query_prepared(client, sql, parameters).await,
-                None => client.query_typed(sql, parameters).await,
+                // The name of a prepared statement may mean nothing.
+                None if self.may_be_pooled() => client.query_typed(sql, parameters).await,
+                None => query_prepared(client, sql, parameters).await,
             };
             Ok(rows?)
         });
         let answer = answer.await.map_err(|_| no_answer(limit))?;
         loan.end(answer.is_ok());
         answer
-    }
-}
-
-/// A connection of the pool with a statement on it. Dropped before that has ended, it cancels the statement and is thrown
-/// away: whoever had it next would wait for it.
-struct Loan<'a> {
-    database: &'a Database,
-    client: Option<Object>,
-}
-
-impl<'a> Loan<'a> {
-    async fn of(database: &'a Database) -> Result<Self, Error> {
-        let client = Some(database.client().await?);
-        Ok(Loan { database, client })
-    }
-
-    fn client(&self) -> Result<&Object, Error> {
-        let client = self.client.as_ref();
-        client.ok_or_else(|| Error::connection("the connection was given back"))
-    }
-
-    /// The statement has ended. The connection goes back to the pool if it ended well.
-    fn end(mut self, well: bool) {
-        if let Some(client) = self.client.take()
-            && !well
-        {
-            drop(Object::take(client));
-        }
-    }
-}
-
-impl Drop for Loan<'_> {
-    fn drop(&mut self) {
-        if let Some(client) = self.client.take() {
-            self.database.cancel(&client);
-            drop(Object::take(client));
-        }
     }
 }
 
@@ -218,5 +195,5 @@ pub(super) fn types(parameters: &[Parameter<'_>]) -> Vec<Type> {
 }
 
 fn no_answer(limit: Duration) -> Error {
-    Error::timeout(format!("the database did not answer within {limit:?}"))
+    Error::unanswered(format!("the database did not answer within {limit:?}"))
 }

@@ -1,10 +1,13 @@
--- What is in the queue, by channel; `served` says whether a reactor serves the channel that is not among those given.
+-- What is in the queue, by channel (as bytes); `served` says whether a reactor serves the channel that is not among those given.
 --
 -- $1 the reactors that are lost uuid[]
 --
 -- Locks nothing. A scan of the whole table.
 SELECT
-    channel,
+    convert_to(
+        job.channel,
+        CASE current_setting('server_encoding') WHEN 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END::name
+    ) AS channel,
     count(*) FILTER (WHERE status = 'pending') AS pending,
     count(*) FILTER (WHERE status = 'sent') AS sent,
     count(*) FILTER (WHERE status = 'failed') AS failed,
@@ -22,5 +25,5 @@ SELECT
     ) AS served
 FROM :"schema".notification_jobs AS job
 CROSS JOIN (SELECT statement_timestamp() AS instant) AS now
-GROUP BY channel
-ORDER BY channel
+GROUP BY job.channel
+ORDER BY job.channel

@@ -5,6 +5,7 @@
 SELECT
     current_setting('server_version') AS version,
     current_setting('server_version_num')::int AS version_number,
+    current_setting('server_encoding') AS encoding,
     pg_is_in_recovery() AS standby,
     pg_has_role('pg_read_all_stats', 'USAGE') AS sees_others,
     (

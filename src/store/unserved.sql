@@ -1,4 +1,5 @@
--- Channels with due rows that no listed reactor serves: most likely a misspelt name, or a reactor that is not running.
+-- Channels, as bytes, with due rows that no listed reactor serves: most likely a misspelt name, or a reactor that is not
+-- running.
 --
 -- Locks nothing. Hops from channel to channel along notification_jobs_due, one look-up a channel. A reactor counts
 -- while it was seen within its lease, or within 30 s where the lease is shorter.
@@ -10,7 +11,10 @@ WITH RECURSIVE waiting AS (
     FROM waiting
     WHERE waiting.channel IS NOT NULL
 )
-SELECT waiting.channel
+SELECT convert_to(
+    waiting.channel,
+    CASE current_setting('server_encoding') WHEN 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END::name
+) AS channel
 FROM waiting
 WHERE EXISTS (
       SELECT FROM :"schema".notification_jobs AS job

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::{count, seconds};
 use crate::generic_client::Session;
+use crate::store::lossy;
 use crate::{Error, Queue};
 
 /// What one channel holds.
@@ -54,7 +55,7 @@ impl Queue {
 impl ChannelStatus {
     fn from_row(row: &Row) -> Result<Self, Error> {
         Ok(ChannelStatus {
-            channel: row.try_get("channel")?,
+            channel: lossy::text(row, "channel")?,
             pending: count(row, "pending")?,
             sent: count(row, "sent")?,
             failed: count(row, "failed")?,

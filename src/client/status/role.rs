@@ -57,14 +57,19 @@ impl Queue {
         let role = self.query_one(session, &statements.status_role, &[schema]).await?;
         let hidden = self.query_one(session, &statements.rows_hidden, &[]).await?;
         let hostile = self.query(session, &statements.hostile, &[]).await?;
-        let default = |row: &Row| Ok((row.try_get("name")?, row.try_get("harmless")?));
+        let mut hostile_defaults = vec![];
+        for default in &hostile {
+            if default.try_get("hostile")? {
+                hostile_defaults.push((default.try_get("name")?, default.try_get("harmless")?));
+            }
+        }
         Ok(RoleStatus {
             name: role.try_get("name")?,
             database: role.try_get("database")?,
             missing_rights: role.try_get("missing_rights")?,
             row_security: role.try_get("row_security")?,
             rows_hidden: hidden.try_get("hidden")?,
-            hostile_defaults: hostile.iter().map(default).collect::<Result<_, Error>>()?,
+            hostile_defaults,
         })
     }
 }

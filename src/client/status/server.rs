@@ -17,6 +17,8 @@ pub struct ServerStatus {
     pub version: String,
     /// Its version as a number: 150008 is 15.8.
     pub version_number: i32,
+    /// The database's, such as `UTF8`. With `SQL_ASCII` a row may hold bytes that are no text to us, and cannot be sent.
+    pub encoding: String,
     /// A standby: it only reads, and reactors wait.
     pub standby: bool,
     /// How far its clock is ahead of this machine's, in seconds. Negative: behind. Doorbell goes by the server's alone.
@@ -56,6 +58,7 @@ impl Queue {
         Ok(ServerStatus {
             version: server.try_get("version")?,
             version_number: server.try_get("version_number")?,
+            encoding: server.try_get("encoding")?,
             standby: server.try_get("standby")?,
             clock_offset_seconds: self.clock_offset(session).await?,
             connections: count(&server, "connections")?,
@@ -88,6 +91,7 @@ impl ServerStatus {
     pub(super) fn json(&self) -> Value {
         json!({
             "version": self.version,
+            "encoding": self.encoding,
             "standby": self.standby,
             "clock_offset_seconds": self.clock_offset_seconds,
             "connections": self.connections,

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio_postgres::{AsyncMessage, Statement};
 
 use crate::Error;
-use crate::connect::{Database, Direct};
+use crate::connect::{Database, Dedicated};
 
 /// How long they insert before it counts: plans are made, caches filled, a sleeping reactor is woken.
 const WARM_UP: Duration = Duration::from_millis(250);
@@ -16,7 +16,7 @@ const WARM_UP: Duration = Duration::from_millis(250);
 pub(super) struct Producers(Vec<Producer>);
 
 struct Producer {
-    session: Direct,
+    session: Dedicated,
     insert: Statement,
 }
 
@@ -33,7 +33,7 @@ impl Producers {
     pub(super) async fn connect(database: &Database, insert: &str, clients: u32) -> Result<Self, Error> {
         let mut producers = Vec::new();
         for _ in 0..clients {
-            let mut session = database.connect_direct("doorbell bench").await?;
+            let mut session = database.connect_dedicated("doorbell bench").await?;
             let preparing = session.client.prepare(insert);
             let insert = tokio::select! {
                 prepared = preparing => prepared?,
@@ -64,7 +64,7 @@ impl Producers {
 impl Producer {
     /// Client and session in one task: a hand-over between two would be paid for by every row.
     async fn insert(self, begin: Instant, end: Instant) -> Result<Inserted, Error> {
-        let Direct { client, mut messages } = self.session;
+        let Dedicated { client, mut messages } = self.session;
         let inserting = async {
             let mut inserted = Inserted::default();
             loop {
