@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use crate::config::{ReactorConfig, validate_channel_name};
 use crate::connect::Database;
 use crate::reactor::Reactor;
-use crate::reactor::mode::Phase;
+use crate::reactor::mode::ModeSince;
 use crate::reactor::state::Channel;
 use crate::sender::Sender;
 use crate::{ChannelConfig, Error};
@@ -84,7 +84,7 @@ impl ReactorBuilder {
             database,
             config,
             channels,
-            phase: watch::Sender::new(Phase::starting()),
+            phase: watch::Sender::new(ModeSince::starting()),
             vitals: Mutex::default(),
         })
     }

@@ -10,17 +10,15 @@ use tokio::sync::mpsc;
 use crate::Error;
 use crate::config::OnUnknown;
 use crate::reactor::listener::Session;
+use crate::reactor::releases::release_if_due;
 use crate::reactor::send::Send;
 use crate::reactor::settler::Settle;
 use crate::reactor::state::{Shared, count};
-use crate::store::{Claims, NextDue, Wanted};
+use crate::store::{Ask, Claims, NextDue, Wanted};
 
 /// At most so many rows of one channel are claimed at once while another has free slots too: a lone alert comes with the
 /// next look, and that takes as long as its rows are many.
 const FAIR_SHARE: u32 = 250;
-
-/// Channels with free slots.
-pub(crate) type Free = [FreeChannel];
 
 /// A channel that has free slots.
 #[derive(Clone, Copy)]
@@ -44,8 +42,9 @@ pub(crate) struct Claimer {
     shared: Arc<Shared>,
     settler: mpsc::Sender<Settle>,
     channel_index: HashMap<Arc<str>, usize>,
-    /// A claim has failed over what some row holds, so the next one leaves what they hold in the table.
-    bare: AtomicBool,
+    /// A claim has failed, perhaps over what some row holds, so the next one leaves what they hold in the table; by itself
+    /// for channels that do not hold, and for those that do.
+    bare: [AtomicBool; 2],
 }
 
 impl Claimer {
@@ -57,7 +56,7 @@ impl Claimer {
                 .collect(),
             shared,
             settler,
-            bare: AtomicBool::new(false),
+            bare: Default::default(),
         }
     }
 
@@ -78,7 +77,12 @@ impl Claimer {
                 if channel.slots == 0 {
                     break;
                 }
-                let looked = self.claim_and_start(None, &[channel]).await?;
+                release_if_due(&self.shared).await;
+                let looked = match self.claim_and_start(None, &[channel]).await {
+                    // The next claim is made in another way.
+                    Err(_) if self.is_bare(&channel) => break,
+                    looked => looked?,
+                };
                 limit = limit.saturating_sub(u32::try_from(looked.found).unwrap_or(u32::MAX));
                 open.retain(|index| !looked.short.contains(index));
             }
@@ -102,7 +106,7 @@ impl Claimer {
     pub(crate) async fn look(
         &self,
         session: Option<&Arc<Session>>,
-        free: &Free,
+        free: &[FreeChannel],
         wants_next_due: bool,
     ) -> Result<Looked, Error> {
         let in_order = |session: &Arc<Session>| {
@@ -123,7 +127,7 @@ impl Claimer {
         Ok(looked)
     }
 
-    async fn next_due(&self, session: Option<&Arc<Session>>, free: &Free) -> Result<NextDue, Error> {
+    async fn next_due(&self, session: Option<&Arc<Session>>, free: &[FreeChannel]) -> Result<NextDue, Error> {
         let wanted: Vec<Wanted<'_>> = free.iter().map(|channel| self.wanted(channel)).collect();
         let lookout = session.map(|session| session.lookout());
         let (store, instance) = (&self.shared.store, self.shared.instance.id());
@@ -139,11 +143,19 @@ impl Claimer {
         }
     }
 
+    fn is_bare(&self, channel: &FreeChannel) -> bool {
+        self.bare(self.holds(channel.index)).load(Ordering::Relaxed)
+    }
+
+    fn bare(&self, hold: bool) -> &AtomicBool {
+        &self.bare[usize::from(hold)]
+    }
+
     fn holds(&self, channel: usize) -> bool {
         self.shared.channels[channel].config.on_unknown == OnUnknown::Hold
     }
 
-    async fn claim_and_start(&self, session: Option<&Arc<Session>>, free: &Free) -> Result<Looked, Error> {
+    async fn claim_and_start(&self, session: Option<&Arc<Session>>, free: &[FreeChannel]) -> Result<Looked, Error> {
         let most = if free.len() > 1 { FAIR_SHARE } else { u32::MAX };
         let wanted = free.iter().map(|channel| Wanted {
             slots: channel.slots.min(most),
@@ -179,20 +191,35 @@ impl Claimer {
         // On `hold` a claim waits for its flush, and would keep the listening session from hearing the next ring.
         let session = session.filter(|_| !hold);
         let lookout = session.map(|session| session.lookout());
-        let (instance, lease) = (self.shared.instance.id(), self.shared.lease);
-        let store = &self.shared.store;
-        let bare = self.bare.swap(false, Ordering::Relaxed);
-        let mut claims = store.claim(lookout, wanted, hold, instance, lease, bare).await;
+        let (reactor, lease) = (self.shared.instance.id(), self.shared.lease);
+        let claim = |bare| {
+            let ask = Ask {
+                wanted,
+                hold,
+                bare,
+                reactor,
+                lease,
+            };
+            self.shared.store.claim(lookout, ask)
+        };
+        let bare = self.bare(hold).swap(false, Ordering::Relaxed);
+        let mut claims = claim(bare).await;
         if let Err(error) = &claims
             && !bare
             && error.may_be_over_a_row()
         {
-            tracing::warn!(error = %error.chain(), "a claim failed over what some row holds; reading each row by itself");
-            if session.is_none() || error.is_refusal() {
-                claims = store.claim(lookout, wanted, hold, instance, lease, true).await;
+            if error.is_refusal() {
+                tracing::warn!(error = %error.chain(), "a claim failed over what some row holds; reading each row by itself");
+                claims = claim(true).await;
             } else {
-                self.bare.store(true, Ordering::Relaxed);
+                // What it took, if anything, is given back first.
+                self.bare(hold).store(true, Ordering::Relaxed);
             }
+        }
+        if let Err(error) = &claims
+            && !error.is_refusal()
+        {
+            self.shared.releases.unanswered(Instant::now());
         }
         if let (Some(session), Err(error)) = (session, &claims) {
             session.doubt(error);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::connect::Path;
+use crate::connect::{Loan, Path};
 use crate::migrate::Fit;
 use crate::reactor::Reactor;
 use crate::reactor::state::Shared;
@@ -12,6 +12,8 @@ use crate::{Error, Migrator};
 
 /// What the role's defaults are is not to end a question, which takes several round trips.
 const PATIENT: &str = "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
+/// How long these may take together.
+const FIT_LIMIT: Duration = Duration::from_secs(10);
 /// How often to see whether a newer program has changed the schema.
 const FIT_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -23,7 +25,7 @@ impl Reactor {
         loop {
             let error = match self.try_contact(shared, entry).await {
                 Ok(bell) => return Ok(bell),
-                Err(error) if may_pass(&error) => error,
+                Err(error) if error.is_transient() => error,
                 Err(error) => return Err(error),
             };
             shared.vitals.cannot_look(&error);
@@ -50,7 +52,7 @@ impl Reactor {
         }
         shared.store.adapt().await?;
         match self.fit().await? {
-            Fit::Fits => shared.find_rows().await,
+            Fit::Fits => shared.check_visibility().await,
             Fit::Incomplete(error) | Fit::Outgrown(error) => Err(error),
         }
     }
@@ -70,23 +72,19 @@ impl Reactor {
 
     async fn fit(&self) -> Result<Fit, Error> {
         let migrator = Migrator::new(self.database.schema().name())?;
-        let mut client = self.database.client().await?;
-        let question = client.transaction().await?;
-        question.batch_execute(PATIENT).await?;
-        let fit = migrator.fit(&question).await?;
-        question.commit().await?;
-        Ok(fit)
+        let loan = Loan::of(&self.database).await?;
+        let asked = tokio::time::timeout(FIT_LIMIT, async {
+            let client = loan.client()?;
+            client.batch_execute("BEGIN").await?;
+            client.batch_execute(PATIENT).await?;
+            let fit = migrator.fit(client).await?;
+            client.batch_execute("COMMIT").await?;
+            Ok(fit)
+        });
+        let fit = asked.await;
+        let fit =
+            fit.map_err(|_| Error::unanswered(format!("the history of migrations was not read within {FIT_LIMIT:?}")))?;
+        loan.end(fit.is_ok());
+        fit
     }
-}
-
-/// Can waiting help?
-fn may_pass(error: &Error) -> bool {
-    // Somebody else was in the way, or the server lacks room or memory.
-    let passes = |code: &str| {
-        ["40", "53", "55P03", "57014"]
-            .iter()
-            .any(|beginning| code.starts_with(beginning))
-    };
-    error.sqlstate().is_some_and(passes)
-        || !error.is_refusal() && (error.is_database() || error.is_connection() || error.is_timeout())
 }

@@ -10,17 +10,14 @@ use tokio::sync::{mpsc, watch};
 
 use crate::Error;
 use crate::reactor::bell::{Look, Posture, Step};
-use crate::reactor::claimer::{Claimer, Free, Looked};
+use crate::reactor::claimer::{Claimer, FreeChannel, Looked};
 use crate::reactor::listener::{Link, Session};
 use crate::reactor::reach::Reach;
+use crate::reactor::releases::release_if_due;
 use crate::reactor::settler::Settle;
-use crate::reactor::state::{Shared, count};
+use crate::reactor::state::Shared;
 use crate::reactor::wake::Reasons;
 use crate::retry::{RetryPolicy, random};
-
-/// When, after a claim whose answer never came, rows that we do not know are given back: at once, and again because the
-/// old backend may still commit.
-const RELEASES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5)];
 
 /// How long the first look waits for the others to see that this reactor lives. It takes milliseconds.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
@@ -36,7 +33,6 @@ pub(crate) struct Dispatcher {
     /// What the last look that asked for it knows of the next due row.
     next_due: Option<Instant>,
     scan_at: Instant,
-    releases: Vec<Instant>,
     failures: u32,
 }
 
@@ -52,7 +48,6 @@ impl Dispatcher {
             session: None,
             next_due: None,
             scan_at: now,
-            releases: Vec::new(),
             failures: 0,
         }
     }
@@ -135,7 +130,7 @@ impl Dispatcher {
         if !self.shared.may_claim() {
             return self.hold_back(Duration::from_secs(1)).await;
         }
-        self.release_unknown().await;
+        release_if_due(&self.shared).await;
         // In this order: a ring or a freed slot that comes after this line is seen after this look.
         self.shared.wake.clear();
         for (channel, reach) in self.reaches.iter_mut().enumerate() {
@@ -162,7 +157,7 @@ impl Dispatcher {
         }
         let wants_next_due = self.posture.wants_next_due();
         self.forget_retries(&free, wants_next_due);
-        let session = self.session.clone().filter(|_| self.shared.store.is_direct());
+        let session = self.session.clone().filter(|_| !self.shared.store.may_be_pooled());
         match self.claimer.look(session.as_ref(), &free, wants_next_due).await {
             Ok(looked) => self.looked(&looked, &free, begun),
             Err(error) => self.failed(&error).await,
@@ -170,18 +165,15 @@ impl Dispatcher {
     }
 
     /// Takes note of a look that began then.
-    fn looked(&mut self, looked: &Looked, free: &Free, begun: Instant) {
+    fn looked(&mut self, looked: &Looked, free: &[FreeChannel], begun: Instant) {
         self.shared.vitals.looked();
         let now = Instant::now();
         if let Some(next) = looked.next {
             self.next_due = next.after.map(|due| now + due);
         }
         let locked = looked.next.is_some_and(|next| next.already);
-        if !locked {
-            looked
-                .short
-                .iter()
-                .for_each(|&channel| self.reaches[channel].covered(begun));
+        for &channel in &looked.short {
+            self.reaches[channel].came_back_short(begun, locked);
         }
         let reaches = free.iter().filter_map(|channel| Some((channel.index, channel.reach?)));
         self.shared.beyond.ask(reaches, now);
@@ -204,7 +196,7 @@ impl Dispatcher {
     }
 
     /// Retries of our own that this look will find, or that the next due instant will cover.
-    fn forget_retries(&mut self, free: &Free, covers_all: bool) {
+    fn forget_retries(&mut self, free: &[FreeChannel], covers_all: bool) {
         let now = Instant::now();
         let is_free = |channel| free.iter().any(|free| free.index == channel);
         self.shared.wake.forget_retries(now, covers_all, is_free);
@@ -217,10 +209,6 @@ impl Dispatcher {
     async fn failed(&mut self, error: &Error) {
         self.failures += 1;
         self.shared.vitals.cannot_look(error);
-        if !error.is_refusal() {
-            let now = Instant::now();
-            self.releases = RELEASES.map(|after| now + after).into();
-        }
         if self.failures == 1 {
             tracing::warn!(error = %error.chain(), "cannot look for due rows; trying until it works");
         } else {
@@ -245,38 +233,10 @@ impl Dispatcher {
         }
     }
 
-    /// Gives back rows that an unanswered claim may have taken. Between claims, so that none is in flight.
-    async fn release_unknown(&mut self) {
-        let now = Instant::now();
-        if !self.releases.iter().any(|at| *at <= now) {
-            return;
-        }
-        let names: Vec<&str> = self.shared.channels.iter().map(|channel| &*channel.name).collect();
-        let known = self.shared.leases.all();
-        match self
-            .shared
-            .store
-            .release_unknown(&names, self.shared.instance.id(), &known)
-            .await
-        {
-            Ok(released) => {
-                self.releases.retain(|at| *at > now);
-                count(&self.shared.counts.released, released);
-                if released > 0 {
-                    tracing::info!(released, "gave back rows of a claim whose answer never came");
-                }
-            }
-            Err(error) => {
-                tracing::debug!(error = %error.chain(), "rows of a lost claim cannot be given back yet");
-                self.releases = vec![now + Duration::from_secs(1)];
-            }
-        }
-    }
-
     /// Waits for a wake, the next due row, the safety scan, or the limit.
     async fn wait(&mut self, limit: Option<Duration>) {
         let limit = limit.map(|limit| Instant::now() + limit);
-        let release = self.releases.iter().min().copied();
+        let release = self.shared.releases.next();
         let reasons = loop {
             let instants = [limit, release, self.next_due, self.shared.wake.next_retry()];
             let until = instants.into_iter().flatten().fold(self.scan_at, Instant::min);

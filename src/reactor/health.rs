@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::reactor::Reactor;
-use crate::reactor::mode::{Mode, Phase};
+use crate::reactor::mode::{Mode, ModeSince};
 use crate::reactor::vitals::Reading;
 
 /// How a running reactor fares: [`Reactor::health`].
@@ -49,7 +49,7 @@ impl Reactor {
 }
 
 impl Health {
-    fn new(phase: &Phase, reading: Reading) -> Self {
+    fn new(phase: &ModeSince, reading: Reading) -> Self {
         let ago = |at: Option<Instant>| at.map(|at| at.elapsed());
         Health {
             mode: phase.mode.clone(),

@@ -16,7 +16,7 @@ use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use crate::Error;
-use crate::connect::{Database, Direct, KEEPALIVES, end_of};
+use crate::connect::{Database, Dedicated, KEEPALIVES, end_of};
 use crate::reactor::reconnect::pauses;
 use crate::retry::random;
 
@@ -53,6 +53,11 @@ impl Instance {
     /// What claims made from now on bear in `claimed_by`.
     pub(crate) fn id(&self) -> Uuid {
         lock(&self.ids).last().copied().unwrap_or_default()
+    }
+
+    /// Every id that this run has borne.
+    pub(crate) fn ids(&self) -> Vec<Uuid> {
+        lock(&self.ids).clone()
     }
 
     /// Is this the id of this run, or one that it has borne before?
@@ -105,7 +110,7 @@ impl Instance {
     }
 
     /// Takes the lock on this session; to be dropped with the session.
-    pub(crate) async fn hold(self: &Arc<Self>, client: &PgClient) -> Result<Hold, Error> {
+    pub(crate) async fn hold(self: &Arc<Self>, client: &PgClient) -> Result<LockHeld, Error> {
         let sql = "SELECT pg_catalog.pg_advisory_lock_shared($1)";
         let key = [(&self.lock_key as &(dyn ToSql + Sync), Type::INT8)];
         match tokio::time::timeout(ANSWER_LIMIT, client.query_typed(sql, &key)).await {
@@ -118,7 +123,7 @@ impl Instance {
         let since = Instant::now();
         lock(&self.holds).push(since);
         self.changed.notify_one();
-        Ok(Hold {
+        Ok(LockHeld {
             instance: Arc::clone(self),
             since,
         })
@@ -130,12 +135,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// That one session holds the lock.
-pub(crate) struct Hold {
+pub(crate) struct LockHeld {
     instance: Arc<Instance>,
     since: Instant,
 }
 
-impl Drop for Hold {
+impl Drop for LockHeld {
     fn drop(&mut self) {
         let mut holds = lock(&self.instance.holds);
         if let Some(place) = holds.iter().position(|since| *since == self.since) {
@@ -171,8 +176,8 @@ impl Anchor {
 
     /// One session, from connect to its end; answers with why it ended.
     async fn hold_on(&self, pauses: &mut ExponentialBackoff) -> Error {
-        let Direct { client, messages } = match self.database.connect_direct("doorbell instance").await {
-            Ok(direct) => direct,
+        let Dedicated { client, messages } = match self.database.connect_dedicated("doorbell instance").await {
+            Ok(dedicated) => dedicated,
             Err(error) => return error,
         };
         let hold = async {
@@ -188,14 +193,13 @@ impl Anchor {
     }
 }
 
-/// Reads a session to its end, which also moves its answers.
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn hold_since(instance: &Arc<Instance>, since: Instant) -> Hold {
+    fn hold_since(instance: &Arc<Instance>, since: Instant) -> LockHeld {
         lock(&instance.holds).push(since);
-        Hold {
+        LockHeld {
             instance: Arc::clone(instance),
             since,
         }

@@ -45,7 +45,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
             tracing::debug!(error = %error.chain(), "could not look for unserved channels");
         }
         tokio::time::sleep(WATCH_INTERVAL).await;
-        if let Err(error) = shared.find_rows().await {
+        if let Err(error) = shared.check_visibility().await {
             tracing::debug!(error = %error.chain(), "could not find out whether rows are hidden");
         }
     }

@@ -43,7 +43,7 @@ pub(crate) async fn read(
     let bytes = loop {
         let asked = ours(shared, held);
         match shared.store.payload_size(asked).await {
-            Err(error) if patience.lasts(&error) || ours(shared, held) != asked => {}
+            Err(error) if patience.lasts(shared, &error).await || ours(shared, held) != asked => {}
             answer => break answer?,
         }
         tokio::time::sleep(PAUSE).await;
@@ -53,7 +53,7 @@ pub(crate) async fn read(
     loop {
         let asked = ours(shared, held);
         match shared.store.payload(asked).await {
-            Err(error) if patience.lasts(&error) || ours(shared, held) != asked => {}
+            Err(error) if patience.lasts(shared, &error).await || ours(shared, held) != asked => {}
             answer => return Ok((answer?, room)),
         }
         tokio::time::sleep(PAUSE).await;
@@ -70,12 +70,13 @@ struct Patience(u32);
 
 impl Patience {
     /// Whether to try again after this: the database is away, and the row is not to blame.
-    fn lasts(&mut self, error: &Error) -> bool {
-        if error.is_input() || error.is_refusal() {
-            return false;
-        }
-        let slow = error.is_timeout();
-        let lasts = !slow || self.0 > 0;
+    async fn lasts(&mut self, shared: &Shared, error: &Error) -> bool {
+        // What somebody else was in the way of may work later.
+        let passes = error.is_transient() && !error.may_be_over_a_row();
+        let refused = error.is_input() || error.is_refusal() && !passes;
+        // A frozen network looks the same, but then nothing else is answered either.
+        let slow = error.is_unanswered() && shared.store.answers().await;
+        let lasts = !refused && (!slow || self.0 > 0);
         self.0 = self.0.saturating_sub(u32::from(slow));
         tracing::debug!(error = %error.chain(), lasts, "what a claim left of a row cannot be read");
         lasts

@@ -16,6 +16,7 @@ use tokio_postgres::types::{ToSql, Type};
 
 use crate::Error;
 use crate::connect::{Database, KEEPALIVES, Path};
+use crate::error::sqlstate::LOCK_NOT_AVAILABLE;
 use crate::reactor::instance::{self, Instance};
 use crate::reactor::reconnect::pauses;
 use crate::reactor::state::Shared;
@@ -31,9 +32,8 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 const EXPLORE_INTERVAL: Duration = Duration::from_secs(60);
 /// What a listening session needs besides ([`instance::SETTINGS`]). The last four are for the claims: not to wait for their
 /// flush, and to take the plan that reads by the index, made once, whatever the size of the table was when it was made.
-pub(crate) const SETTINGS: &str = "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; SET synchronous_commit = off; \
+const SETTINGS: &str = "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; SET synchronous_commit = off; \
      SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
-const LOCK_NOT_AVAILABLE: &str = "55P03";
 
 /// Whether the reactor hears the bell.
 #[derive(Clone)]
@@ -172,17 +172,17 @@ impl Listener {
         if let Err(error) = self.find_direct_path().await {
             return error;
         }
-        let direct = match self.database.connect_direct("doorbell listener").await {
-            Ok(direct) => direct,
+        let dedicated = match self.database.connect_dedicated("doorbell listener").await {
+            Ok(dedicated) => dedicated,
             Err(error) => return error,
         };
         let session = Arc::new(Session {
-            lookout: Lookout::new(direct.client),
+            lookout: Lookout::new(dedicated.client),
             bell: self.bell.clone(),
             broken: Notify::new(),
         });
         tokio::select! {
-            error = self.read(direct.messages) => error,
+            error = self.read(dedicated.messages) => error,
             error = self.attend(&session, pauses) => error,
             () = session.broken.notified() => Error::connection("the listening session does not answer"),
         }
@@ -273,10 +273,15 @@ impl Listener {
 /// What a listening session needs, whatever its role's defaults are, and LISTEN.
 fn listen_sql(topic: &str) -> String {
     format!(
-        "{}; {SETTINGS}; {KEEPALIVES}; LISTEN \"{}\"",
-        instance::SETTINGS,
+        "{}; {KEEPALIVES}; LISTEN \"{}\"",
+        settings(),
         topic.replace('"', "\"\"")
     )
+}
+
+/// What a session needs on which claims run, whatever its role's defaults are.
+pub(crate) fn settings() -> String {
+    format!("{}; {SETTINGS}", instance::SETTINGS)
 }
 
 /// The answer, if it comes in time.

@@ -6,6 +6,7 @@
 //! - `reconnect`: the pauses before a session of the reactor's own is made anew.
 //! - `dispatcher`: the loop that decides when to look and when to wait.
 //! - `claimer`: what a look takes, and the sends that begin with it.
+//! - `releases`: what a claim took whose answer never came.
 //! - `reach`: how far back a look reaches, and who asks for what lies beyond.
 //! - `large`: payloads that are read when there is room for them.
 //! - `send`: one send, from claimed row to outcome.
@@ -20,7 +21,7 @@ mod claimer;
 mod contact;
 mod dispatcher;
 mod health;
-pub(crate) mod instance;
+mod instance;
 mod keeper;
 mod large;
 mod lease;
@@ -28,6 +29,7 @@ pub(crate) mod listener;
 mod mode;
 pub(crate) mod reach;
 mod reconnect;
+mod releases;
 mod rescue;
 mod send;
 mod settler;
@@ -43,6 +45,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::Error;
 use crate::config::ReactorConfig;
@@ -56,7 +59,8 @@ pub use health::{Health, Trouble};
 use instance::Anchor;
 use listener::{Link, Listener};
 pub use mode::Mode;
-use mode::Phase;
+use mode::ModeSince;
+use releases::release_if_due;
 use rescue::Rescuer;
 use settler::{QUEUE, Settle, Settler};
 use state::{Channel, Shared};
@@ -84,7 +88,7 @@ pub struct Reactor {
     database: Database,
     config: ReactorConfig,
     channels: Vec<Channel>,
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<ModeSince>,
     /// Of the run that began last.
     vitals: Mutex<Arc<Vitals>>,
 }
@@ -127,6 +131,8 @@ impl Reactor {
     /// reactor panicked, which is a bug.
     pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let mut shutdown = pin!(shutdown);
+        // However the run ends, dropped or not.
+        let _ends = Ends(self);
         let shared = self.shared();
         *self.vitals() = Arc::clone(&shared.vitals);
         let entry = self.entry();
@@ -137,13 +143,15 @@ impl Reactor {
         let (settler, give_up, outcomes) = start_settler(&shared);
         let (listener, links) = Listener::new(self.database.clone(), bell, &shared);
         let dispatcher = Dispatcher::new(Arc::clone(&shared), outcomes.clone(), self.config.scan_interval);
+        let mut helpers = JoinSet::new();
+        helpers.spawn(listener.run());
+        helpers.spawn(Anchor::new(self.database.clone(), Arc::clone(&shared.instance)).run());
+        helpers.spawn(keeper::renew_leases(Arc::clone(&shared)));
+        helpers.spawn(keeper::watch(Arc::clone(&shared)));
+        helpers.spawn(Rescuer::new(Arc::clone(&shared), entry).run());
+        helpers.spawn(reach::guard(Arc::clone(&shared)));
         let mut parts = Parts {
-            _listener: Task::spawn(listener.run()),
-            _anchor: Task::spawn(Anchor::new(self.database.clone(), Arc::clone(&shared.instance)).run()),
-            _renewals: Task::spawn(keeper::renew_leases(Arc::clone(&shared))),
-            _watch: Task::spawn(keeper::watch(Arc::clone(&shared))),
-            _rescuer: Task::spawn(Rescuer::new(Arc::clone(&shared), entry).run()),
-            _rearguard: Task::spawn(reach::guard(Arc::clone(&shared))),
+            helpers,
             dispatcher: Task::spawn(dispatcher.run(links.clone())),
             settler,
             _sends: Sends(Arc::clone(&shared)),
@@ -152,11 +160,11 @@ impl Reactor {
             () = shutdown => Ok(()),
             () = self.follow_mode(links) => Ok(()),
             error = self.outgrown() => Err(error),
+            ended = parts.helpers.join_next() => Err(panicked("part", ended.and_then(Result::err))),
             ended = &mut parts.dispatcher.0 => Err(panicked("dispatcher", ended.err())),
             ended = &mut parts.settler.0 => Err(panicked("settler", ended.err())),
         };
         self.stop(&shared, parts, give_up, outcomes).await;
-        self.turn(Mode::Starting);
         ended
     }
 
@@ -179,6 +187,8 @@ impl Reactor {
         // Beyond its lease a row is no longer ours to write.
         give_up.send_replace(Some(Instant::now() + self.config.lease));
         settler.join().await.map_err(|error| panicked("settler", Some(error)))?;
+        release_if_due(&shared).await;
+        shared.hand_over_retries().await;
         drained.map_err(|error| panicked("claimer", Some(error)))??;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counts = &shared.counts;
@@ -240,6 +250,15 @@ impl Reactor {
                 std::future::pending::<()>().await;
             }
         }
+    }
+}
+
+/// Says at the end of a run that none is running.
+struct Ends<'a>(&'a Reactor);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.turn(Mode::Starting);
     }
 }
 

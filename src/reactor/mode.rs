@@ -32,14 +32,14 @@ impl Mode {
 
 /// A mode, and since when.
 #[derive(Clone)]
-pub(crate) struct Phase {
+pub(crate) struct ModeSince {
     pub(crate) mode: Mode,
     pub(crate) since: Instant,
 }
 
-impl Phase {
+impl ModeSince {
     pub(crate) fn starting() -> Self {
-        Phase {
+        ModeSince {
             mode: Mode::Starting,
             since: Instant::now(),
         }
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn a_phase_lasts_for_as_long_as_its_mode_whatever_the_reason() {
         let polling = |why: &str| Mode::Polling { why: why.to_owned() };
-        let mut phase = Phase::starting();
+        let mut phase = ModeSince::starting();
         phase.turn(polling("refused"));
         let begun = phase.since;
         phase.turn(polling("no answer"));

@@ -35,9 +35,12 @@ impl Reach {
         self.0.map(|covered| now.saturating_duration_since(covered) + MARGIN)
     }
 
-    /// A look that began at `began` left nothing behind that could be seen.
-    pub(crate) fn covered(&mut self, began: Instant) {
-        self.0 = Some(began);
+    /// A look that began at `began` gave fewer rows than it was asked for. So it left nothing behind that could be seen, unless
+    /// a row is known to be `locked` by somebody.
+    pub(crate) fn came_back_short(&mut self, began: Instant, locked: bool) {
+        if !locked {
+            self.0 = Some(began);
+        }
     }
 
     /// The next look reaches all the way.
@@ -186,12 +189,12 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let (mut reach, mut inquiry) = (Reach::default(), Inquiry::default());
         assert_eq!(reach.duration(at(1)), None, "the first look reaches all the way");
-        reach.covered(at(10));
+        reach.came_back_short(at(10), false);
         // Two looks and one question. They reach back from when the server got to them, which was at their end here.
         for (begun, ended) in [(20, 23), (30, 34)] {
             let reached = reach.duration(at(begun)).unwrap();
             inquiry.ask(reached, at(ended));
-            reach.covered(at(begun));
+            reach.came_back_short(at(begun), false);
         }
         let margin = MARGIN.as_secs();
         assert_eq!(reach.duration(at(30)), Some(MARGIN));

@@ -3,7 +3,7 @@
 //! A lease that ends brings the row of a dead reactor back by itself. This is quicker: a second or two after the reactor's end.
 //!
 //! - A reactor shows the key of its lock on the list while it holds it, and while the others would see that (`present`).
-//!   One that cannot hold it, having no direct connection, is left to the leases.
+//!   One that cannot hold it, having no session that is its alone, is left to the leases.
 //! - Each tries the locks of the others, every second as long as there are others. One whose lock is free twice, 0.7 s apart,
 //!   is dead. Whoever finds that out marks it on the list, still holding the lock.
 //! - Everybody then makes the rows of the dead due again on the channels that it serves, and rings.
@@ -98,7 +98,7 @@ impl Rescuer {
         // Whoever holds our entry is not to keep the rows of others from being rescued. A look finds out, too, whether there
         // are others.
         let looked = if self.peers || presented.is_err() {
-            self.look(due).await
+            self.look_after(due).await
         } else {
             Ok(())
         };
@@ -143,12 +143,12 @@ impl Rescuer {
         Ok(())
     }
 
-    /// Looks after the others. `again`: also after rows that an earlier rescue found locked, and after those that nobody
+    /// Looks after the others. `again`: also at rows that an earlier rescue found locked, and after those that nobody
     /// had the time to judge.
-    async fn look(&mut self, again: bool) -> Result<(), Error> {
+    async fn look_after(&mut self, again: bool) -> Result<(), Error> {
         let (store, me) = (&self.shared.store, self.shared.instance.id());
         while again && store.forget(me).await? > 0 {}
-        let peers = store.look(me).await?;
+        let peers = store.peers(me).await?;
         self.peers = !peers.is_empty();
         let ids = |which: fn(&Peer) -> bool| peers.iter().filter(move |peer| which(peer)).map(|peer| peer.id);
         let mut dead: Vec<Uuid> = ids(|peer| peer.dead).collect();

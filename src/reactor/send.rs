@@ -106,6 +106,8 @@ async fn ending(
         Some(contents) => (contents, None),
         None => tokio::select! {
             read = large::read(shared, channel, claimed.held) => match read {
+                // A stop that came before it could be begun: others may do it.
+                Ok(_) if shared.is_stopping() => return Some(Ending::NotBegun),
                 Ok((contents, room)) => (contents, Some(room)),
                 Err(error) => return Some(unread(&error)),
             },

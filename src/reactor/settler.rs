@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, watch};
 use uuid::Uuid;
 
 use crate::Error;
+use crate::error::sqlstate::LOCK_NOT_AVAILABLE;
 use crate::outcome::Outcome;
 use crate::reactor::state::{Shared, count};
 use crate::retry::{RetryPolicy, random};
@@ -32,7 +33,6 @@ const ENOUGH: usize = 100;
 
 /// How often to look whether rows that were locked are free.
 const LOCKED_PAUSE: Duration = Duration::from_millis(100);
-const LOCK_NOT_AVAILABLE: &str = "55P03";
 
 /// The outcome of one send.
 pub(crate) struct Settle {
@@ -116,8 +116,8 @@ impl Settler {
         free
     }
 
-    /// Writes a batch, however long it takes. If the server refuses what is in it, each half of it, so that one bad row
-    /// does not hold up the others.
+    /// Writes a batch, however long it takes. If the server refuses what is in it, or does not come to its end, each half of
+    /// it, so that one bad row does not hold up the others.
     async fn write(&mut self, batch: Vec<Settle>) {
         let mut todo = VecDeque::from([batch]);
         while let Some(mut batch) = todo.pop_front() {
@@ -147,8 +147,8 @@ impl Settler {
         }
     }
 
-    /// Tries until the batch is written, the shutdown can wait no longer, or the server refuses what is in it. Answers
-    /// with what is to be written next.
+    /// Tries until the batch is written, the shutdown can wait no longer, the server refuses what is in it, or it was no use
+    /// to try all of it at once. Answers with what is to be written next.
     async fn write_as_it_is(&mut self, batch: &[Settle]) -> Result<Vec<Settle>, Error> {
         let mut failures = 0;
         loop {
@@ -158,7 +158,7 @@ impl Settler {
             }
             let error = match self.shared.store.settle(&settlements).await {
                 Ok(written) => {
-                    if self.shared.settled(Ok(())) {
+                    if self.shared.note_settling(Ok(())) {
                         tracing::info!("outcomes are written again");
                     }
                     let next = self.note(batch, settlements, &written);
@@ -167,10 +167,10 @@ impl Settler {
                     }
                     return Ok(next);
                 }
-                Err(error) if refuses_content(&error) || is_locked(&error) => return Err(error),
+                Err(error) if error.is_over_content() || is_locked(&error) => return Err(error),
                 Err(error) => error,
             };
-            if self.shared.settled(Err(&error)) {
+            if self.shared.note_settling(Err(&error)) {
                 let waiting = settlements.len();
                 tracing::warn!(error = %error.chain(), waiting, "outcomes cannot be written; trying until they are");
             }
@@ -178,6 +178,10 @@ impl Settler {
             if !self.pause(failures).await {
                 abandon(settlements.iter().map(|settlement| settlement.held.id));
                 return Ok(vec![]);
+            }
+            if error.is_unanswered() && batch.len() > 1 {
+                // It may be too much at once, if somebody's trigger takes its time over each row.
+                return Err(error);
             }
         }
     }
@@ -265,12 +269,4 @@ fn abandon(ids: impl Iterator<Item = Uuid>) {
 /// Does somebody hold one of the rows?
 fn is_locked(error: &Error) -> bool {
     error.sqlstate() == Some(LOCK_NOT_AVAILABLE)
-}
-
-/// Does the server refuse what is in the rows (data exception, constraint, an exception raised by somebody's trigger), so
-/// that trying again as it is cannot help?
-fn refuses_content(error: &Error) -> bool {
-    error
-        .sqlstate()
-        .is_some_and(|code| ["22", "23", "P0"].contains(&&code[..2]))
 }

@@ -12,6 +12,7 @@ use crate::reactor::instance::Instance;
 use crate::reactor::large::Room;
 use crate::reactor::lease::Leases;
 use crate::reactor::reach::Beyond;
+use crate::reactor::releases::Releases;
 use crate::reactor::vitals::Vitals;
 use crate::reactor::wake::{Reasons, Wake};
 use crate::sender::AnySender;
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     running: AtomicUsize,
     idle: Notify,
     pub(crate) leases: Leases,
+    pub(crate) releases: Releases,
     /// For large payloads, of each channel.
     rooms: Vec<Room>,
     pub(crate) wake: Arc<Wake>,
@@ -57,6 +59,7 @@ impl Shared {
             running: AtomicUsize::new(0),
             idle: Notify::new(),
             leases: Leases::default(),
+            releases: Releases::default(),
             rooms: channels.iter().map(|_| Room::default()).collect(),
             wake: Arc::new(Wake::new(channels.len())),
             beyond: Beyond::new(channels.len()),
@@ -127,7 +130,7 @@ impl Shared {
     }
 
     /// Notes whether outcomes can be written; answers whether that is new.
-    pub(crate) fn settled(&self, written: Result<(), &Error>) -> bool {
+    pub(crate) fn note_settling(&self, written: Result<(), &Error>) -> bool {
         let news = match written {
             Ok(()) => self.vitals.settled(),
             Err(error) => self.vitals.cannot_settle(error),
@@ -139,9 +142,9 @@ impl Shared {
     }
 
     /// Finds out whether row-level security keeps the rows from us. It is no error that would show by itself.
-    pub(crate) async fn find_rows(&self) -> Result<(), Error> {
+    pub(crate) async fn check_visibility(&self) -> Result<(), Error> {
         let hidden = self.store.rows_hidden().await?;
-        match (self.vitals.rows_hidden(hidden), hidden) {
+        match (self.vitals.note_hidden(hidden), hidden) {
             (true, true) => tracing::warn!("row-level security keeps every row from this role: nothing will be sent"),
             (true, false) => tracing::info!("row-level security lets this role see rows again"),
             (false, _) => {}

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::reactor::Reactor;
+use crate::reactor::releases::release_unknown;
 use crate::reactor::settler::Settle;
 use crate::reactor::state::Shared;
 use crate::reactor::task::Task;
@@ -15,12 +17,8 @@ const LAST_WRITES: Duration = Duration::from_secs(2);
 
 /// The tasks of one run. Dropped, they end at once.
 pub(super) struct Parts {
-    pub(super) _listener: Task<()>,
-    pub(super) _anchor: Task<()>,
-    pub(super) _renewals: Task<()>,
-    pub(super) _watch: Task<()>,
-    pub(super) _rescuer: Task<()>,
-    pub(super) _rearguard: Task<()>,
+    /// Those that go on until the end: listener, anchor, renewals, watch, rescuer, rearguard.
+    pub(super) helpers: JoinSet<()>,
     pub(super) dispatcher: Task<()>,
     pub(super) settler: Task<()>,
     pub(super) _sends: Sends,
@@ -76,12 +74,8 @@ impl Reactor {
     /// Gives back what an unanswered claim may have taken, leaves the list, and makes the others ask when the next row is
     /// due: they may not know of our retries.
     async fn say_goodbye(&self, shared: &Shared) {
-        let names: Vec<&str> = shared.channels.iter().map(|channel| &*channel.name).collect();
         let goodbye = async {
-            shared
-                .store
-                .release_unknown(&names, shared.instance.id(), &shared.leases.all())
-                .await?;
+            release_unknown(shared).await?;
             shared.store.unregister(shared.instance.id()).await?;
             shared.store.ring().await
         };

@@ -70,7 +70,7 @@ impl Vitals {
     }
 
     /// Notes whether row-level security keeps the rows from us; answers whether that is new.
-    pub(crate) fn rows_hidden(&self, hidden: bool) -> bool {
+    pub(crate) fn note_hidden(&self, hidden: bool) -> bool {
         std::mem::replace(&mut self.signs().rows_hidden, hidden) != hidden
     }
 

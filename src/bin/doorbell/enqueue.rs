@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{print, remark};
 use crate::target::Target;
 
 const EXAMPLES: &str = "\
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     payload: Option<String>,
 
     /// Wait this long before the first try, for instance 5s or 2h
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, allow_hyphen_values = true)]
     delay: Option<Duration>,
 
     /// How many tries there are in all [default: 5]
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     max_attempts: Option<u32>,
 
     /// Do not send it after this time, for instance 10m
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, allow_hyphen_values = true)]
     expires_in: Option<Duration>,
 
     /// While a notification with this key is pending on the channel, add none and print that one's id
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "UUID", value_parser = crate::target::id)]
     id: Option<Uuid>,
 
-    /// Print {"id": …} instead of the bare id
+    /// Print {"id": …, "added": …} instead of the bare id; not added: one with this key is pending
     #[arg(long)]
     json: bool,
 
@@ -69,10 +69,21 @@ pub(crate) async fn run(mut args: Args) -> Result<(), Failure> {
     if args.payload.as_deref() == Some("-") {
         args.payload = Some(read_payload()?);
     }
+    if args.dedupe_key.is_some() {
+        // One that tells the new notification from another.
+        args.id.get_or_insert_with(Uuid::now_v7);
+    }
     let new = notification(&args);
     let (client, queue) = args.target.open().await?;
-    let id = queue.enqueue(&client, &new).await?.to_string();
-    print(if args.json { json!({ "id": id }).to_string() } else { id })
+    let id = queue.enqueue(&client, &new).await?;
+    let added = args.id.is_none_or(|own| own == id);
+    if args.json {
+        return print(json!({ "id": id.to_string(), "added": added }).to_string());
+    }
+    if !added {
+        remark("nothing was added: a notification with this key is pending");
+    }
+    print(id.to_string())
 }
 
 fn notification(args: &Args) -> NewNotification {

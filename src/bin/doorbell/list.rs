@@ -46,10 +46,12 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let (client, queue) = args.target.open().await?;
-    let jobs = queue.list(&client, &filter(&args)).await?;
+    let filter = filter(&args);
     if args.json {
+        let jobs = queue.list(&client, &filter).await?;
         return print(json_array(jobs.iter().map(Job::to_json)));
     }
+    let jobs = queue.list(&client, &filter.without_payload()).await?;
     print(table(&jobs).to_string())
 }
 

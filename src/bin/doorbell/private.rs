@@ -58,7 +58,8 @@ impl Private {
                     tracing::error!(error = %error.chain(), "the private server has ended; trying to start it until it runs");
                     complained = true;
                 }
-                Ok(Err(_)) | Err(_) => {}
+                Ok(Err(error)) => tracing::debug!(error = %error.chain(), "the private server cannot be started"),
+                Err(panicked) => tracing::error!(error = %panicked, "could not look after the private server"),
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use doorbell::embedded::{Builder, Server};
 use doorbell::senders::Log;
@@ -16,6 +17,9 @@ use crate::target::{self, Target};
 
 /// The database on a private server.
 const PRIVATE_DATABASE: &str = "doorbell";
+
+/// Between two tries to apply the migrations.
+const MIGRATE_PAUSE: Duration = Duration::from_secs(1);
 
 const NO_CONFIG: &str = "\
 run needs --config FILE, which says what each channel does. The smallest one:
@@ -125,7 +129,7 @@ async fn dispatch(config: Config, migrate: bool, mut stop: Stop) -> Result<(), F
     let database = target::database(&config.database).build()?;
     if migrate {
         tokio::select! {
-            migrated = apply_migrations(&database, target::schema(&config.database)) => migrated?,
+            migrated = migrate_when_possible(&database, target::schema(&config.database)) => migrated?,
             _ = stop.asked() => return Ok(()),
         }
     }
@@ -139,7 +143,23 @@ async fn dispatch(config: Config, migrate: bool, mut stop: Stop) -> Result<(), F
     }
 }
 
-async fn apply_migrations(database: &Database, schema: &str) -> Result<(), Failure> {
+/// As the reactor itself, this waits for a server that is away.
+async fn migrate_when_possible(database: &Database, schema: &str) -> Result<(), doorbell::Error> {
+    let mut waits = false;
+    loop {
+        match apply_migrations(database, schema).await {
+            Err(error) if error.is_transient() => {
+                if !std::mem::replace(&mut waits, true) {
+                    tracing::warn!(error = %error.chain(), "the migrations cannot be applied yet; trying until they can");
+                }
+            }
+            ended => return ended,
+        }
+        tokio::time::sleep(MIGRATE_PAUSE).await;
+    }
+}
+
+async fn apply_migrations(database: &Database, schema: &str) -> Result<(), doorbell::Error> {
     let mut client = database.client().await?;
     for step in Migrator::new(schema)?.up(&mut client).await? {
         tracing::info!("applied migration {} ({})", step.version, step.name);

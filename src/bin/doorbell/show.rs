@@ -41,7 +41,7 @@ fn sheet(job: &Job) -> String {
         ("id", Some(job.id.to_string())),
         ("channel", Some(job.channel.clone())),
         ("recipient", Some(job.recipient.clone())),
-        ("payload", Some(job.payload.clone())),
+        ("payload", job.payload.clone()),
         ("status", Some(job.status.to_string())),
         ("attempts", Some(format!("{} of {}", job.attempts, job.max_attempts))),
         ("next_attempt_at", Some(job.next_attempt_at.clone())),

@@ -3,6 +3,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use doorbell::{ChannelConfig, OnUnknown, RetryPolicy};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -264,6 +265,78 @@ fn no_error_quotes_a_line_that_may_hold_a_password() {
     assert!(error.starts_with("f:2: ") && !error.contains("secret"), "{error}");
     let config = read(&EXAMPLE.replace("app@db", "app:secret@db"), &[]).unwrap();
     assert!(!format!("{config:?}").contains("secret"));
+}
+
+/// The example with pieces taken out of it, put in, or put in the place of others.
+fn mangled() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        prop::sample::select(vec![
+            "\"",
+            "'",
+            "[",
+            "]",
+            "{",
+            "}",
+            "=",
+            "\n",
+            "#",
+            ".",
+            ",",
+            "-1",
+            "1e9",
+            "0",
+            "\0",
+            "true",
+            "inf",
+            "99999999999999999999",
+            "[channels.ops]",
+            "sender = 'log'",
+            "retry = {}",
+            "jitter = nan",
+            "\"9999999999999999h\"",
+            "\"-1s\"",
+            "\"\"",
+        ])
+        .prop_map(str::to_owned),
+        any::<String>(),
+    ];
+    let places: Vec<usize> = EXAMPLE.char_indices().map(|(place, _)| place).collect();
+    let change = (prop::sample::select(places), 0_usize..12, piece);
+    prop::collection::vec(change, 1..5).prop_map(|mut changes| {
+        // From the end, so that the places before stay what they are.
+        changes.sort_by_key(|(place, ..)| std::cmp::Reverse(*place));
+        let mut text = EXAMPLE.to_owned();
+        for (place, taken, piece) in changes {
+            let end = (place + taken).min(text.len());
+            if text.is_char_boundary(end) {
+                text.replace_range(place..end, &piece);
+            }
+        }
+        text
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_file_is_read_or_refused_in_words_that_name_it(text in mangled(), odd: String) {
+        for text in [&text, &odd] {
+            if let Err(error) = read(text, &[]) {
+                prop_assert!(error.starts_with("f:") && error.len() > "f: ".len(), "{}: {}", text, error);
+            }
+        }
+    }
+
+    #[test]
+    fn any_duration_is_read_or_refused_by_its_name(value in "[0-9a-zµ .:-]{0,12}|\\PC*") {
+        let text = format!("[channels.ops]\nsender = 'log'\ntimeout = {}", toml::Value::String(value.clone()));
+        match read(&text, &[]) {
+            Ok(config) => prop_assert!(config.channels.len() == 1),
+            Err(error) => prop_assert!(error.contains("timeout"), "{}: {}", value, error),
+        }
+        if let Err(error) = read("[channels.ops]\nsender = 'log'", &[("DOORBELL_REACTOR_LEASE", &value)]) {
+            prop_assert!(error.contains("DOORBELL_REACTOR_LEASE"), "{}: {}", value, error);
+        }
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ const VERY_OLD_XMIN: f64 = 1e8;
 pub(super) fn findings(server: &ServerStatus, role: &str) -> Vec<Finding> {
     let mut findings = vec![
         version(&server.version, server.version_number),
+        encoding(&server.encoding),
         connections(server.connections, server.max_connections),
         clock(server.clock_offset_seconds),
     ];
@@ -44,6 +45,15 @@ fn version(name: &str, number: i32) -> Finding {
         false => Finding::bad("server", format!("PostgreSQL {name}: doorbell needs 14 or later"))
             .mended_by("pg_upgrade to a newer server"),
     }
+}
+
+fn encoding(name: &str) -> Finding {
+    if name != "SQL_ASCII" {
+        return Finding::ok("encoding", name);
+    }
+    let what = "SQL_ASCII: the server takes any bytes for text, and a row whose bytes are no UTF-8 cannot be sent";
+    Finding::warning("encoding", what)
+        .mended_by("createdb --encoding UTF8 --template template0 NEW, and pg_dump --encoding of what it is, into it")
 }
 
 fn unseen(role: &str) -> Finding {

@@ -126,10 +126,12 @@ impl World {
         }
     }
 
+    /// What the question for the next due instant adds, where it is asked.
     fn with_next_due(&self, index: usize, findings: Findings) -> Findings {
         let bounded = self.is_bounded(index);
+        let asked = findings.short && self.reactors[index].posture.wants_next_due();
         Findings {
-            due_already: self.waiting.seen(bounded) + self.locked.seen(bounded) > 0,
+            due_already: asked && self.waiting.seen(bounded) + self.locked.seen(bounded) > 0,
             ..findings
         }
     }
@@ -140,8 +142,8 @@ impl World {
             self.ask_beyond(index);
         }
         let reactor = &mut self.reactors[index];
-        if findings.short && reactor.posture.wants_next_due() && !findings.due_already {
-            reactor.reach.covered(now);
+        if findings.short {
+            reactor.reach.came_back_short(now, findings.due_already);
         }
         self.report(index, true, findings);
     }
@@ -149,12 +151,11 @@ impl World {
     fn report(&mut self, index: usize, free: bool, findings: Findings) {
         let (now, broken) = (self.now, self.broken);
         let reactor = &mut self.reactors[index];
-        let asked = findings.short && reactor.posture.wants_next_due();
         let look = Look {
             free,
             short: findings.short,
             found: findings.found.into(),
-            locked: asked && findings.due_already && broken != Broken::SleepsOverALockedRow,
+            locked: findings.due_already && broken != Broken::SleepsOverALockedRow,
         };
         reactor.posture.looked(look, now);
         let late = broken == Broken::ClearsTheRingAfterTheLook;
