@@ -3,8 +3,7 @@
 use doorbell::senders::Recording;
 use doorbell::{Database, Health, Mode};
 
-use crate::rescue::patient;
-use crate::support::{Gate, Role, Running, SOON, TestDb, eventually, expect, reactor_on};
+use crate::support::{Gate, Role, Running, SOON, TestDb, eventually, expect, patient, reactor_on};
 
 /// What the README has a reactor's role granted.
 const RIGHTS: &str = "SELECT, UPDATE ON notification_jobs";
@@ -47,6 +46,12 @@ async fn a_reactor_that_listens_and_sends_is_healthy_and_one_that_does_not_run_i
 
     let reactor = running.reactor.clone();
     running.stop().await;
+    let health = reactor.health();
+    assert!(!health.is_healthy() && health.mode == Mode::Starting, "{health:?}");
+
+    let running = Running::start(db.reactor(recording)).await;
+    let reactor = running.reactor.clone();
+    running.crash().await;
     let health = reactor.health();
     assert!(!health.is_healthy() && health.mode == Mode::Starting, "{health:?}");
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use doorbell::senders::Recording;
-use doorbell::{ChannelConfig, Database, Notification, OnUnknown, Reactor, RetryPolicy};
+use doorbell::{ChannelConfig, Database, Mode, Notification, OnUnknown, Reactor, RetryPolicy};
 
-use crate::support::{Gate, Role, Running, SOON, TestDb, eventually, expect, reactor_on};
+use crate::support::{Gate, Role, Running, SOON, TestDb, eventually, expect, patient, reactor_on};
 
 /// Two are more than a reactor holds of large payloads at once, so each is held alone.
 const HUGE: usize = 34_000_000;
@@ -25,8 +25,7 @@ pub(crate) async fn insert(db: &TestDb, rows: usize, length: usize) {
 /// A reactor that has two such rows, and room for one: that one is with its sender, the other waits.
 async fn one_that_waits(db: &TestDb, gate: &Gate) -> Running {
     insert(db, 2, HUGE).await;
-    let patient = ChannelConfig::default().timeout(Duration::from_secs(600));
-    let running = Running::start(db.reactor_with(gate.clone(), patient)).await;
+    let running = Running::start(db.reactor_with(gate.clone(), patient())).await;
     assert_eq!(gate.wait_for(1, SOON).await.len(), 1);
     let claimed = "SELECT count(*) FROM notification_jobs WHERE claimed_by IS NOT NULL";
     assert_eq!(db.value(claimed).await, "2");
@@ -87,8 +86,7 @@ async fn one_that_expires_before_its_turn_comes_is_not_sent() {
     // As long as it may take until both are claimed and one is read.
     db.psql("UPDATE notification_jobs SET expires_at = clock_timestamp() + interval '10 s'")
         .await;
-    let patient = ChannelConfig::default().timeout(Duration::from_secs(600));
-    let running = Running::start(db.reactor_with(gate.clone(), patient)).await;
+    let running = Running::start(db.reactor_with(gate.clone(), patient())).await;
     let first = gate.next().await.id();
     assert_eq!(
         db.value("SELECT count(*) FROM notification_jobs WHERE claimed_by IS NOT NULL")
@@ -104,11 +102,8 @@ async fn one_that_expires_before_its_turn_comes_is_not_sent() {
 async fn one_waits_when_the_reactor_stops(on_unknown: OnUnknown, rows_then: &str) {
     let (db, gate) = (TestDb::new().await, Gate::shut());
     insert(&db, 2, HUGE).await;
-    let patient = ChannelConfig::default()
-        .timeout(Duration::from_secs(600))
-        .on_unknown(on_unknown);
     let builder = db
-        .reactor_with(gate.clone(), patient)
+        .reactor_with(gate.clone(), patient().on_unknown(on_unknown))
         .shutdown_grace(Duration::from_millis(100));
     let running = Running::start(builder).await;
     gate.wait_for(1, SOON).await;
@@ -130,13 +125,49 @@ async fn one_that_waits_when_the_reactor_stops_is_not_held_for_one_that_may_have
 }
 
 #[tokio::test]
+async fn one_whose_turn_comes_while_the_reactor_stops_is_left_to_others() {
+    let (db, gate) = (TestDb::new().await, Gate::shut());
+    let running = one_that_waits(&db, &gate).await;
+    let reactor = running.reactor.clone();
+    let stopping = tokio::spawn(running.stop());
+    // What it no longer does: claim.
+    db.psql("SELECT pg_sleep(1)").await;
+    gate.open();
+    stopping.await.unwrap();
+    assert_eq!((reactor.mode(), gate.begun()), (Mode::Starting, 1));
+    let rows = "SELECT string_agg(concat_ws(' ', status, attempts), ', ' ORDER BY status) FROM notification_jobs";
+    assert_eq!(db.value(rows).await, "pending 0, sent 1");
+}
+
+#[tokio::test]
+async fn a_pool_that_others_use_up_costs_none_an_attempt() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    let database = Database::builder(db.url()).pool_size(2).build().unwrap();
+    let running = Running::start(reactor_on(
+        database.clone(),
+        recording.clone(),
+        ChannelConfig::default(),
+    ))
+    .await;
+    let taken = (database.client().await.unwrap(), database.client().await.unwrap());
+    insert(&db, 1, 5_000_000).await;
+    // Three times as long as a connection of the pool is waited for, and more.
+    db.psql("SELECT pg_sleep(17)").await;
+    assert!(recording.recorded().is_empty());
+    drop(taken);
+    let sent = tokio::time::timeout(SOON, recording.next()).await.unwrap();
+    assert_eq!(sent.attempt(), 1);
+    db.becomes("sent=1").await;
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn one_that_waits_holds_up_no_other_channel() {
     let (db, gate, recording) = (TestDb::new().await, Gate::shut(), Recording::new());
     insert(&db, 2, HUGE).await;
-    let patient = ChannelConfig::default().timeout(Duration::from_secs(600));
-    let builder = db
-        .reactor_with(gate.clone(), patient)
-        .channel("alerts", recording.clone(), ChannelConfig::default());
+    let builder =
+        db.reactor_with(gate.clone(), patient())
+            .channel("alerts", recording.clone(), ChannelConfig::default());
     let running = Running::start(builder).await;
     gate.wait_for(1, SOON).await;
     db.psql(
@@ -182,9 +213,9 @@ async fn one_that_cannot_be_read_costs_an_attempt_and_is_tried_again() {
     db.psql(&format!("{grant}; GRANT ALL ON notification_reactors TO {name}"))
         .await;
     insert(&db, 2, HUGE).await;
-    let patient = ChannelConfig::default().retry(RetryPolicy::linear(Duration::from_millis(50)));
+    let quick = ChannelConfig::default().retry(RetryPolicy::linear(Duration::from_millis(50)));
     let database = Database::builder(role.url()).build().unwrap();
-    let running = Running::start(reactor_on(database, gate.clone(), patient)).await;
+    let running = Running::start(reactor_on(database, gate.clone(), quick)).await;
     gate.next().await;
     db.psql(&format!("REVOKE SELECT ON notification_jobs FROM {name}"))
         .await;

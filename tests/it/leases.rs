@@ -5,13 +5,9 @@ use std::time::Duration;
 use doorbell::senders::Recording;
 use doorbell::{ChannelConfig, Database, Notification, OnUnknown, Receipt, SendError, Sender};
 
-use crate::support::{Child, Gate, Mode, Running, SOON, TestDb, eventually, expect, reactor_on};
+use crate::support::{Child, Gate, Running, SOON, TestDb, Traffic, eventually, expect, patient, reactor_on};
 
 const LEASE: Duration = Duration::from_secs(1);
-
-fn patient() -> ChannelConfig {
-    ChannelConfig::default().timeout(Duration::from_secs(600))
-}
 
 /// Takes over what others leave, and writes `second` into the receipt.
 async fn second_reactor(db: &TestDb, config: ChannelConfig) -> (Running, Recording) {
@@ -52,7 +48,7 @@ async fn a_reactor_cut_off_past_its_lease_loses_its_row_and_its_late_outcome_cha
     let first = Running::start(reactor_on(database, gate.clone(), patient()).lease(LEASE)).await;
     db.insert("me").await;
     gate.next().await;
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     let (second, recording) = second_reactor(&db, patient()).await;
     let taken_over = tokio::time::timeout(SOON, recording.next()).await.unwrap();
     assert_eq!((taken_over.recipient(), taken_over.attempt()), ("me", 2));
@@ -60,7 +56,7 @@ async fn a_reactor_cut_off_past_its_lease_loses_its_row_and_its_late_outcome_cha
     let written = db.value("SELECT updated_at FROM notification_jobs").await;
 
     gate.open();
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     second.stop().await;
     // The first is back, and does what comes next.
     db.insert("next").await;
@@ -87,12 +83,12 @@ async fn a_late_outcome_does_not_end_the_send_that_another_has_begun() {
     let first = Running::start(reactor_on(database, gate.clone(), patient()).lease(LEASE)).await;
     db.insert("me").await;
     gate.next().await;
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     gate.open();
     let full = patient().max_in_flight(1);
     let second = Running::start(db.reactor_with(others.clone(), full).lease(LEASE)).await;
     assert_eq!(tokio::time::timeout(SOON, others.next()).await.unwrap().attempt(), 2);
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     // An outcome that waits is written before anything is claimed.
     db.insert("next").await;
     assert_eq!(
@@ -114,10 +110,10 @@ async fn a_reactor_cut_off_past_its_lease_with_nobody_to_take_over_sends_once() 
     let running = Running::start(reactor_on(database, gate.clone(), patient()).lease(LEASE)).await;
     db.insert("me").await;
     gate.next().await;
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     db.psql("SELECT pg_sleep_until(next_attempt_at + interval '0.5 s') FROM notification_jobs")
         .await;
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     db.armed(1).await;
     gate.open();
     db.becomes("sent=1").await;

@@ -5,13 +5,14 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use doorbell::senders::Recording;
-use doorbell::{ChannelConfig, Database, Mode as Hearing, embedded};
+use doorbell::{ChannelConfig, Database, Mode, embedded};
 
-use crate::database_away::Site;
 use crate::support::program::{Process, doorbell};
-use crate::support::{Mode, Proxy, Running, SOON, TestDb, eventually, expect, reactor_on};
+use crate::support::{Proxy, Running, SOON, Site, TestDb, Traffic, eventually, expect, reactor_on};
 
-const SCAN: Duration = Duration::from_millis(500);
+const SCAN: Duration = Duration::from_secs(2);
+/// So many rows, one after the other, that scans alone would take minutes over them.
+const HEARD: usize = 30;
 /// How soon after a fault's end a reactor is to hear again; and after the loss of a mere backend.
 const BACK: Duration = Duration::from_secs(15);
 const BACK_FROM_A_KILL: Duration = Duration::from_secs(2);
@@ -30,10 +31,7 @@ impl Stage {
     async fn new() -> Self {
         let (db, recording) = (TestDb::new().await, Recording::new());
         let proxy = db.proxy().await;
-        let database = Database::builder(db.url())
-            .listen_url(db.url_through(&proxy))
-            .build()
-            .unwrap();
+        let database = Database::builder(db.url()).listen_url(proxy.url()).build().unwrap();
         let builder = reactor_on(database, recording.clone(), ChannelConfig::default()).scan_interval(SCAN);
         let running = Running::start(builder).await;
         Stage {
@@ -57,7 +55,7 @@ impl Stage {
     async fn polls(&self, why: &str) {
         eventually(NOTICED, || async {
             let mode = self.running.reactor.mode();
-            let is_so = matches!(&mode, Hearing::Polling { why: known } if known.contains(why));
+            let is_so = matches!(&mode, Mode::Polling { why: known } if known.contains(why));
             expect(is_so, format!("{mode:?}"))
         })
         .await;
@@ -65,7 +63,7 @@ impl Stage {
 
     /// The fault is over.
     async fn recovers(self) {
-        self.proxy.set(Mode::Pass);
+        self.proxy.set(Traffic::Pass);
         let over = Instant::now();
         eventually(BACK, || async {
             let problems = self.running.reactor.health().problems();
@@ -73,11 +71,16 @@ impl Stage {
         })
         .await;
         println!("listening again after {:?}", over.elapsed());
-        // Twice through its sleep.
-        for _ in 0..2 {
+        // Whatever waited is sent.
+        self.db.armed(1).await;
+        let (begun, before) = (Instant::now(), self.recording.recorded().len());
+        for row in 1..=HEARD {
             self.db.armed(1).await;
-            self.sends().await;
+            self.db.insert("me").await;
+            let sent = self.recording.wait_for(before + row, SOON).await;
+            assert_eq!(sent.len(), before + row);
         }
+        assert!(begun.elapsed() < SCAN * (HEARD as u32) / 2, "not by the bell");
         self.running.stop().await;
     }
 }
@@ -86,7 +89,7 @@ impl Stage {
 async fn a_connection_that_is_frozen() {
     let stage = Stage::new().await;
     stage.db.armed(1).await;
-    stage.proxy.set(Mode::Freeze);
+    stage.proxy.set(Traffic::Freeze);
     stage.sends().await;
     stage.polls("").await;
     stage.sends().await;
@@ -96,7 +99,7 @@ async fn a_connection_that_is_frozen() {
 #[tokio::test]
 async fn a_session_that_no_longer_listens() {
     let stage = Stage::new().await;
-    stage.proxy.set(Mode::Unlisten);
+    stage.proxy.set(Traffic::Unlisten);
     stage.db.terminate_backends("doorbell listener").await;
     stage.sends().await;
     stage.polls("lost its LISTEN").await;
@@ -107,7 +110,7 @@ async fn a_session_that_no_longer_listens() {
 #[tokio::test]
 async fn a_listen_that_is_refused() {
     let stage = Stage::new().await;
-    stage.proxy.set(Mode::Refuse);
+    stage.proxy.set(Traffic::Refuse);
     stage.db.terminate_backends("doorbell listener").await;
     stage.polls("42601").await;
     stage.sends().await;
@@ -117,7 +120,7 @@ async fn a_listen_that_is_refused() {
 #[tokio::test]
 async fn a_server_that_lets_us_in_and_says_no_more() {
     let stage = Stage::new().await;
-    stage.proxy.set(Mode::HalfLetIn);
+    stage.proxy.set(Traffic::HalfLetIn);
     stage.db.terminate_backends("doorbell listener").await;
     stage.polls("no session within").await;
     stage.sends().await;
@@ -127,9 +130,9 @@ async fn a_server_that_lets_us_in_and_says_no_more() {
 #[tokio::test]
 async fn a_server_that_accepts_and_never_answers() {
     let stage = Stage::new().await;
-    stage.proxy.set(Mode::Cut);
+    stage.proxy.set(Traffic::Cut);
     stage.polls("").await;
-    stage.proxy.set(Mode::Freeze);
+    stage.proxy.set(Traffic::Freeze);
     stage.polls("no session within").await;
     stage.sends().await;
     stage.recovers().await;
@@ -142,11 +145,11 @@ async fn a_network_that_takes_everything_along() {
     let database = db.database_through(&proxy).build().unwrap();
     let running = Running::start(reactor_on(database, recording.clone(), ChannelConfig::default())).await;
     db.armed(1).await;
-    proxy.set(Mode::Freeze);
+    proxy.set(Traffic::Freeze);
     db.insert("unheard").await;
     eventually(NOTICED, || async {
         let mode = running.reactor.mode();
-        expect(matches!(mode, Hearing::Polling { .. }), format!("{mode:?}"))
+        expect(matches!(mode, Mode::Polling { .. }), format!("{mode:?}"))
     })
     .await;
     assert!(recording.recorded().is_empty());

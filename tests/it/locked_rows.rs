@@ -6,11 +6,7 @@ use doorbell::senders::Recording;
 use doorbell::{ChannelConfig, OnUnknown, Receipt, SendError};
 use tokio_postgres::Client;
 
-use crate::support::{Gate, Running, SOON, TestDb, eventually, expect};
-
-fn patient() -> ChannelConfig {
-    ChannelConfig::default().timeout(Duration::from_secs(600))
-}
+use crate::support::{Gate, Running, SOON, TestDb, eventually, expect, patient};
 
 #[tokio::test]
 async fn a_due_row_that_somebody_holds_is_sent_when_it_is_let_go_and_others_flow_meanwhile() {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use doorbell::senders::Recording;
-use doorbell::{ChannelConfig, Reactor, RetryPolicy, SendError};
+use doorbell::{ChannelConfig, OnUnknown, Reactor, RetryPolicy, SendError};
 
-use crate::support::{Gate, Mode, Proxy, Running, SOON, TestDb, eventually, expect, reactor_on};
+use crate::support::{Gate, Proxy, Running, SOON, TestDb, Traffic, eventually, expect, patient, reactor_on};
 
 /// The claimed row, as long as it is held up: not yet committed.
 async fn committed(db: &TestDb, row: &str) {
@@ -26,7 +26,7 @@ async fn one_with_a_lost_claim(db: &TestDb, recording: &Recording) -> (Proxy, Ru
     let running = Running::start(reactor_on(database, recording.clone(), ChannelConfig::default())).await;
     db.insert("slow").await;
     held_up.has(1).await;
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     held_up.let_go().await;
     committed(db, "pending 1 1").await;
     (proxy, running)
@@ -37,7 +37,29 @@ async fn rows_of_a_claim_whose_answer_never_came_are_given_back_and_sent_at_no_c
     let (db, recording) = (TestDb::new().await, Recording::new());
     let (proxy, running) = one_with_a_lost_claim(&db, &recording).await;
     assert!(recording.recorded().is_empty());
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
+    let sent = tokio::time::timeout(SOON, recording.next()).await.unwrap();
+    assert_eq!((sent.recipient(), sent.attempt()), ("slow", 1));
+    db.becomes("sent=1").await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn those_of_a_claim_that_was_not_waited_for_are_not_held_where_nothing_is_sent_twice() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    let proxy = db.proxy().await;
+    let database = db.database_through(&proxy).build().unwrap();
+    let held_up = db.hold_up_claims().await;
+    let hold = ChannelConfig::default().on_unknown(OnUnknown::Hold);
+    let running = Running::start(reactor_on(database, recording.clone(), hold)).await;
+    db.insert("slow").await;
+    held_up.has(1).await;
+    proxy.set(Traffic::Freeze);
+    held_up.let_go().await;
+    committed(&db, "pending 1 1").await;
+    // Longer than an answer is waited for; the next claim is answered again.
+    db.psql("SELECT pg_sleep(7)").await;
+    proxy.set(Traffic::Pass);
     let sent = tokio::time::timeout(SOON, recording.next()).await.unwrap();
     assert_eq!((sent.recipient(), sent.attempt()), ("slow", 1));
     db.becomes("sent=1").await;
@@ -51,7 +73,7 @@ async fn one_of_them_that_somebody_holds_holds_up_no_other() {
     let holder = db.client().await;
     let hold = "BEGIN; SELECT FROM notification_jobs FOR UPDATE";
     holder.batch_execute(hold).await.unwrap();
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     db.insert("another").await;
     // Less than a statement may wait for a lock.
     let sent = tokio::time::timeout(Duration::from_secs(4), recording.next())
@@ -68,15 +90,15 @@ async fn so_are_those_of_a_claim_that_is_committed_after_the_reactor_is_back() {
     let (db, recording) = (TestDb::new().await, Recording::new());
     let proxy = db.proxy().await;
     // So that claims run on the pool, where they wait longer than on the listening session.
-    let database = db.database_through(&proxy).listen_url(db.url_through(&proxy));
+    let database = db.database_through(&proxy).listen_url(proxy.url());
     let database = database.build().unwrap();
     let held_up = db.hold_up_claims().await;
     let running = Running::start(reactor_on(database, recording.clone(), ChannelConfig::default())).await;
     db.insert("slow").await;
     held_up.has(1).await;
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     db.armed(0).await;
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     db.armed(1).await;
     held_up.let_go().await;
     let sent = tokio::time::timeout(SOON, recording.next()).await.unwrap();
@@ -96,10 +118,10 @@ async fn an_outcome_whose_answer_never_came_is_written_once_and_sent_once() {
     let running = Running::start(reactor_on(database, recording.clone(), ChannelConfig::default())).await;
     db.insert("slow").await;
     held_up.has(1).await;
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     held_up.let_go().await;
     committed(&db, "sent 1 1").await;
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     db.insert("next").await;
     db.becomes("sent=2").await;
     assert_eq!(recording.recorded().len(), 2);
@@ -120,9 +142,9 @@ async fn a_retry_whose_answer_never_came_leaves_when_it_is_due() {
     let running = Running::start(reactor_on(database, recording.clone(), config)).await;
     db.insert("me").await;
     held_up.has(1).await;
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     held_up.let_go().await;
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     let tries = recording.wait_for(2, SOON).await;
     assert_eq!(tries.len(), 2, "the retry was forgotten");
     db.becomes("sent=1").await;
@@ -135,18 +157,17 @@ async fn a_release_whose_answer_never_came_gives_one_attempt_back() {
     let proxy = db.proxy().await;
     let database = db.database_through(&proxy).build().unwrap();
     let held_up = db.hold_up_updates("NEW.attempts < OLD.attempts").await;
-    let patient = ChannelConfig::default().timeout(Duration::from_secs(600));
-    let builder = reactor_on(database, gate.clone(), patient).shutdown_grace(Duration::from_millis(100));
+    let builder = reactor_on(database, gate.clone(), patient()).shutdown_grace(Duration::from_millis(100));
     let running = Running::start(builder).await;
     db.psql("INSERT INTO notification_jobs (channel, recipient, attempts) VALUES ('ops', 'me', 2)")
         .await;
     gate.next().await;
     let stopping = tokio::spawn(running.stop());
     held_up.has(1).await;
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     held_up.let_go().await;
     committed(&db, "pending 2 1").await;
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     stopping.await.unwrap();
     committed(&db, "pending 2 1").await;
 }
@@ -159,10 +180,10 @@ async fn a_server_that_is_away_for_a_while_is_waited_for() {
     let running = Running::start(reactor_on(database, recording.clone(), ChannelConfig::default())).await;
     for round in 0..3 {
         db.armed(1).await;
-        proxy.set(Mode::Cut);
+        proxy.set(Traffic::Cut);
         db.armed(0).await;
         db.insert("meanwhile").await;
-        proxy.set(Mode::Pass);
+        proxy.set(Traffic::Pass);
         let sent = tokio::time::timeout(SOON, recording.next()).await;
         assert!(sent.is_ok(), "round {round}");
     }
@@ -174,12 +195,12 @@ async fn a_server_that_is_away_for_a_while_is_waited_for() {
 async fn a_reactor_that_is_started_before_its_server_works_when_it_comes() {
     let (db, recording) = (TestDb::new().await, Recording::new());
     let proxy = db.proxy().await;
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     let database = db.database_through(&proxy).build().unwrap();
     let builder = reactor_on(database, recording.clone(), ChannelConfig::default());
     let running = Running::start_without_waiting(builder);
     db.insert("early").await;
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     tokio::time::timeout(SOON, recording.next()).await.unwrap();
     running.stop().await;
 }
@@ -188,21 +209,21 @@ async fn a_reactor_that_is_started_before_its_server_works_when_it_comes() {
 async fn a_listener_that_went_deaf_without_a_word_is_replaced() {
     let (db, recording) = (TestDb::new().await, Recording::new());
     let proxy = db.proxy().await;
-    let listen_url = db.url_through(&proxy);
+    let listen_url = proxy.url();
     let database = doorbell::Database::builder(db.url())
         .listen_url(listen_url)
         .build()
         .unwrap();
     let running = Running::start(reactor_on(database, recording.clone(), ChannelConfig::default())).await;
     db.armed(1).await;
-    proxy.set(Mode::Freeze);
+    proxy.set(Traffic::Freeze);
     db.insert("unheard").await;
     // Up to ten seconds to the next probe, five for its answer.
     let sent = tokio::time::timeout(Duration::from_secs(25), recording.next())
         .await
         .unwrap();
     assert_eq!(sent.recipient(), "unheard");
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     running.stop().await;
 }
 

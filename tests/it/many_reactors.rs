@@ -196,6 +196,22 @@ const QUIET: Duration = Duration::from_millis(1200);
 /// One of them takes it, and each of the others looks for it once. Who looks while another takes it finds it locked, does
 /// not know that it is going, and looks once more; such a look did not come too late.
 #[tokio::test]
+async fn a_retry_of_a_cron_job_is_sent_by_a_reactor_that_sleeps_when_it_is_due() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    let sleeper = Running::start(db.reactor(recording.clone())).await;
+    db.armed(1).await;
+    db.psql("SET doorbell.notify = off; INSERT INTO notification_jobs (channel, recipient) VALUES ('ops', 'me')")
+        .await;
+    let fails = Recording::answering(|_| Err(SendError::transient("not today")));
+    let in_a_second = ChannelConfig::default().retry(RetryPolicy::linear(Duration::from_secs(1)));
+    let cron_job = db.reactor_with(fails, in_a_second).build().unwrap();
+    assert_eq!(cron_job.process_due(1).await.unwrap().retried, 1);
+    let sent = tokio::time::timeout(SOON, recording.next()).await.unwrap();
+    assert_eq!(sent.attempt(), 2);
+    sleeper.stop().await;
+}
+
+#[tokio::test]
 async fn a_lone_row_costs_each_other_sleeping_reactor_one_late_claim_at_most() {
     let (db, recording) = (TestDb::new().await, Recording::new());
     let mut running = Vec::new();

@@ -6,8 +6,10 @@ use std::time::Duration;
 use doorbell::senders::Recording;
 use doorbell::{ChannelConfig, Database, Mode, RetryPolicy, SendError};
 
-use crate::rescue::{TWO_LOOKS_AND_MORE, on_duty, patient};
-use crate::support::{Gate, PgBouncer, Running, SOON, TestDb, connect, eventually, expect, reactor_on};
+use crate::support::{
+    Gate, PgBouncer, Running, SOON, TWO_LOOKS_AND_MORE, TestDb, Traffic, connect, eventually, expect, on_duty, patient,
+    reactor_on,
+};
 
 const INSERT: &str = "INSERT INTO notification_jobs (channel, recipient) VALUES ('ops', 'me')";
 /// The time between two looks of a reactor that cannot listen.
@@ -209,4 +211,35 @@ async fn one_that_lends_its_backends_in_turn_is_found_too() {
     assert!(database.listens_through_pooler().await.unwrap());
     work(&db, database).await;
     nothing_is_left(&bouncer, 4).await;
+}
+
+#[tokio::test]
+async fn one_that_is_put_in_between_while_it_runs_is_found() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    let Some(bouncer) = PgBouncer::with_backends(&db, 3).await else {
+        return;
+    };
+    let proxy = db.proxy().await;
+    let database = db.database_through(&proxy).build().unwrap();
+    let builder = reactor_on(database, recording.clone(), ChannelConfig::default()).scan_interval(SCAN);
+    let running = Running::start(builder).await;
+    let polls = async |why: &str| {
+        eventually(SOON, || async {
+            let mode = running.reactor.mode();
+            let is_so = matches!(&mode, Mode::Polling { why: known } if known.contains(why));
+            expect(is_so, format!("{mode:?}"))
+        })
+        .await;
+    };
+    proxy.set(Traffic::Cut);
+    polls("").await;
+    proxy.lead_to(bouncer.url().parse().unwrap());
+    proxy.set(Traffic::Pass);
+    polls("as listen_url").await;
+    for row in 1..=3 {
+        db.insert("me").await;
+        assert_eq!(recording.wait_for(row, SOON).await.len(), row);
+    }
+    running.stop().await;
+    nothing_is_left(&bouncer, 3).await;
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use doorbell::senders::Recording;
 
-use crate::rescue::{ON_DUTY, TWO_LOOKS_AND_MORE, becomes, on_duty, patient, value};
-use crate::support::{Gate, Running, SOON, TestDb, eventually, expect};
+use crate::support::{
+    Gate, ON_DUTY, Running, SOON, TWO_LOOKS_AND_MORE, TestDb, becomes, eventually, expect, on_duty, patient, value,
+};
 
 #[tokio::test]
 async fn a_held_entry_of_one_does_not_hide_that_another_is_dead() {

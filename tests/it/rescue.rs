@@ -4,41 +4,18 @@
 use std::time::Duration;
 
 use doorbell::senders::Recording;
-use doorbell::{ChannelConfig, Database, Migrator, OnUnknown, Reactor, embedded};
+use doorbell::{Database, Migrator, OnUnknown, Reactor, embedded};
 use tokio_postgres::Client;
 
-use crate::support::{Gate, Mode, Running, SOON, TestDb, connect, eventually, expect, reactor_on};
+use crate::support::{
+    Gate, Running, SOON, TWO_LOOKS_AND_MORE, TestDb, Traffic, becomes, connect, eventually, expect, on_duty, patient,
+    reactor_on, value,
+};
 
-/// Who has been listed for so long has held its lock for long enough to judge others.
-pub(crate) const ON_DUTY: &str = "SELECT count(*) FROM notification_reactors
-                       WHERE lock_key <> 0 AND started_at < clock_timestamp() - interval '6 s'";
-/// Longer than it takes to find a reactor dead and to rescue its rows.
-pub(crate) const TWO_LOOKS_AND_MORE: &str = "SELECT pg_sleep(3)";
 /// Rows that are as the first claim left them, and reactors that are dead.
 const STATE: &str = "SELECT concat_ws(' ', (SELECT count(*) FROM notification_jobs
                          WHERE status = 'pending' AND attempts = 1 AND claimed_by IS NOT NULL),
                      (SELECT count(*) FROM notification_reactors), (SELECT count(*) FROM notification_reactors WHERE dead))";
-
-pub(crate) fn patient() -> ChannelConfig {
-    ChannelConfig::default().timeout(Duration::from_secs(600))
-}
-
-pub(crate) async fn value(client: &Client, sql: &str) -> String {
-    let row = client.query_one(&format!("SELECT ({sql})::text"), &[]).await.unwrap();
-    row.try_get::<_, Option<String>>(0).unwrap().unwrap_or_default()
-}
-
-pub(crate) async fn becomes(client: &Client, sql: &str, wanted: &str) {
-    eventually(SOON, || async {
-        let now = value(client, sql).await;
-        expect(now == wanted, format!("{now} instead of {wanted}: {sql}"))
-    })
-    .await;
-}
-
-pub(crate) async fn on_duty(client: &Client, reactors: usize) {
-    becomes(client, ON_DUTY, &reactors.to_string()).await;
-}
 
 /// A reactor with three sends that do not end, and another beside it that may judge it.
 struct Pair {
@@ -147,11 +124,11 @@ async fn who_has_just_come_back_waits_for_those_that_are_slower() {
     let slow = db.database_through(&proxy).build().unwrap();
     let pair = Pair::new([slow, db.database()], &client).await;
     // As a restart does it: all sessions of both go at once.
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     db.terminate_backends("doorbell listener").await;
     db.terminate_backends("doorbell%").await;
     client.batch_execute(TWO_LOOKS_AND_MORE).await.unwrap();
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     client.batch_execute("SELECT pg_sleep(6)").await.unwrap();
     assert_eq!(value(&client, STATE).await, "3 2 0");
     pair.end(&client).await;
@@ -191,13 +168,13 @@ async fn a_reactor_that_was_cut_off_for_so_long_that_it_is_taken_for_dead_goes_o
     let old_id = value(&client, "SELECT id FROM notification_reactors").await;
     let second = Running::start(db.reactor_with(recording.clone(), patient())).await;
     on_duty(&client, 2).await;
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     let rescued = tokio::time::timeout(SOON, recording.next()).await.unwrap();
     assert_eq!((rescued.recipient(), rescued.attempt()), ("me", 2));
     db.becomes("sent=1").await;
     second.stop().await;
     gate.open();
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     db.insert("next").await;
     assert_eq!(
         tokio::time::timeout(SOON, gate.next()).await.unwrap().recipient(),
@@ -240,10 +217,10 @@ async fn a_reactor_that_comes_back_does_not_give_up_its_own_running_sends() {
     let elsewhere = Reactor::builder(db.database()).channel("other", Recording::new(), patient());
     let second = Running::start(elsewhere).await;
     on_duty(&client, 2).await;
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     let dead = "SELECT count(*) FROM notification_reactors WHERE dead";
     becomes(&client, dead, "1").await;
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     let listed = "SELECT count(*) FROM notification_reactors WHERE lock_key <> 0 AND NOT dead";
     becomes(&client, listed, "2").await;
     client.batch_execute(TWO_LOOKS_AND_MORE).await.unwrap();
@@ -274,10 +251,10 @@ async fn rescued_but_not_begun_again(lease: Duration) {
     let second = Running::start(db.reactor_with(busy.clone(), patient().max_in_flight(1))).await;
     busy.next().await;
     on_duty(&client, 2).await;
-    proxy.set(Mode::Cut);
+    proxy.set(Traffic::Cut);
     let rescued = "SELECT count(*) FROM notification_jobs WHERE status = 'pending' AND claimed_by IS NULL";
     becomes(&client, rescued, "3").await;
-    proxy.set(Mode::Pass);
+    proxy.set(Traffic::Pass);
     if lease < SOON {
         // They are renewed, and so ours again.
         becomes(&client, rescued, "0").await;
@@ -308,9 +285,9 @@ async fn a_short_cut_costs_nothing() {
     let through = db.database_through(&proxy).build().unwrap();
     let pair = Pair::new([through, db.database()], &client).await;
     for _ in 0..3 {
-        proxy.set(Mode::Cut);
+        proxy.set(Traffic::Cut);
         client.batch_execute("SELECT pg_sleep(0.4)").await.unwrap();
-        proxy.set(Mode::Pass);
+        proxy.set(Traffic::Pass);
         client.batch_execute(TWO_LOOKS_AND_MORE).await.unwrap();
         assert_eq!(value(&client, STATE).await, "3 2 0");
     }

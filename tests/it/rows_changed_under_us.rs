@@ -6,7 +6,7 @@ use doorbell::senders::Recording;
 use doorbell::{ChannelConfig, Queue, RetryPolicy, SendError};
 use tokio::sync::watch;
 
-use crate::support::{Gate, Running, SOON, TestDb};
+use crate::support::{Gate, Running, SOON, TestDb, eventually, expect};
 
 /// A reactor in the middle of sending one row, with a lease that is renewed often.
 async fn sending(db: &TestDb, gate: &Gate) -> Running {
@@ -172,27 +172,54 @@ async fn columns_that_are_added_or_widened_while_the_reactor_runs_disturb_nothin
 
 #[tokio::test]
 async fn an_outcome_that_a_trigger_of_the_users_refuses_harms_no_other_row() {
-    let (db, recording) = (
-        TestDb::new().await,
-        Recording::answering(|n| match n.recipient() {
-            "bad text" => Err(SendError::permanent("forbidden word")),
-            _ => Ok(doorbell::Receipt::none()),
-        }),
-    );
+    // The default, one of a class that is nobody's, and one of the standard's for what an application finds wrong.
+    for code in ["P0001", "UE001", "45000"] {
+        let (db, recording) = (
+            TestDb::new().await,
+            Recording::answering(|n| match n.recipient() {
+                "bad text" => Err(SendError::permanent("forbidden word")),
+                _ => Ok(doorbell::Receipt::none()),
+            }),
+        );
+        db.psql(&format!(
+            "CREATE FUNCTION censor() RETURNS trigger LANGUAGE plpgsql AS
+                 $$ BEGIN RAISE 'not that word' USING ERRCODE = '{code}'; END $$;
+             CREATE TRIGGER censor BEFORE UPDATE ON notification_jobs FOR EACH ROW
+                 WHEN (NEW.last_error LIKE '%forbidden%') EXECUTE FUNCTION censor();
+             INSERT INTO notification_jobs (channel, recipient)
+                 SELECT 'ops', r FROM unnest('{{a, b, bad text, c}}'::text[]) r"
+        ))
+        .await;
+        let running = Running::start(db.reactor(recording.clone())).await;
+        db.becomes("failed=1 sent=3").await;
+        let error = db
+            .value("SELECT last_error FROM notification_jobs WHERE status = 'failed'")
+            .await;
+        assert!(error.contains("refused"), "{error}");
+        running.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn outcomes_over_which_a_trigger_of_the_users_takes_its_time_are_written_a_few_at_a_time() {
+    let (db, recording) = (TestDb::new().await, Recording::new());
+    // All of them together would take longer than a statement may.
     db.psql(
-        "CREATE FUNCTION censor() RETURNS trigger LANGUAGE plpgsql AS
-             $$ BEGIN RAISE 'not that word'; END $$;
-         CREATE TRIGGER censor BEFORE UPDATE ON notification_jobs FOR EACH ROW
-             WHEN (NEW.last_error LIKE '%forbidden%') EXECUTE FUNCTION censor();
-         INSERT INTO notification_jobs (channel, recipient)
-             SELECT 'ops', r FROM unnest('{a, b, bad text, c}'::text[]) r",
+        "CREATE FUNCTION ponder() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN PERFORM pg_sleep(0.1); RETURN NEW; END $$;
+         CREATE TRIGGER ponder BEFORE UPDATE ON notification_jobs FOR EACH ROW
+             WHEN (NEW.status = 'sent') EXECUTE FUNCTION ponder();
+         INSERT INTO notification_jobs (channel, recipient) SELECT 'ops', n::text FROM generate_series(1, 80) n",
     )
     .await;
-    let running = Running::start(db.reactor(recording.clone())).await;
-    db.becomes("failed=1 sent=3").await;
-    let error = db
-        .value("SELECT last_error FROM notification_jobs WHERE status = 'failed'")
-        .await;
-    assert!(error.contains("refused"), "{error}");
+    let wide = ChannelConfig::default().max_in_flight(80);
+    let running = Running::start(db.reactor_with(recording.clone(), wide)).await;
+    assert_eq!(recording.wait_for(80, SOON).await.len(), 80);
+    eventually(3 * SOON, || async {
+        let now = db.statuses().await;
+        expect(now == "sent=80", now)
+    })
+    .await;
     running.stop().await;
+    assert_eq!(recording.recorded().len(), 80);
 }

@@ -8,15 +8,11 @@ use doorbell::senders::Recording;
 use doorbell::{ChannelConfig, Database, Notification, OnUnknown, Receipt, SendError, Sender};
 use tokio::sync::watch;
 
-use crate::support::{Gate, Mode, Running, SOON, TestDb, eventually, expect, reactor_on};
+use crate::support::{Gate, Running, SOON, TestDb, Traffic, eventually, expect, patient, reactor_on};
 
 const GRACE: Duration = Duration::from_millis(300);
 /// Well below the 20 s that the grace is by default.
 const AT_ONCE: Duration = Duration::from_secs(3);
-
-fn patient() -> ChannelConfig {
-    ChannelConfig::default().timeout(Duration::from_secs(600))
-}
 
 /// Nothing of a reactor is left: no claimed row, no entry, no listening session, no lock.
 async fn nothing_is_left(db: &TestDb) {
@@ -205,7 +201,7 @@ async fn before_the_server_was_ever_reached() {
 
 #[tokio::test]
 async fn while_the_server_is_away_with_an_outcome_to_write() {
-    for mode in [Mode::Cut, Mode::Freeze] {
+    for mode in [Traffic::Cut, Traffic::Freeze] {
         let (db, gate) = (TestDb::new().await, Gate::shut());
         let proxy = db.proxy().await;
         let database = db.database_through(&proxy).build().unwrap();

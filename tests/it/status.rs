@@ -5,8 +5,7 @@ use std::time::Duration;
 use doorbell::{NewNotification, Queue, ReactorMode, ReactorStatus, TriggerState};
 use tokio_postgres::Client;
 
-use crate::rescue::patient;
-use crate::support::{Gate, Running, SOON, Sleeper, TestDb, eventually, expect};
+use crate::support::{Gate, Running, SOON, Sleeper, TestDb, eventually, expect, patient};
 
 #[tokio::test]
 async fn the_status_counts_each_channel_and_finds_the_ones_that_nobody_serves() {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use doorbell::senders::Recording;
-use doorbell::{ChannelConfig, RetryPolicy};
+use doorbell::{ChannelConfig, Job, JobFilter, Queue, RetryPolicy};
 
+use crate::support::program::printed;
 use crate::support::{Running, TestDb};
 
 /// Little on disk, and as text more than the server can make of one value: numbers of 131,072 digits each.
@@ -52,12 +53,45 @@ async fn one_whose_bytes_are_no_text_fails_alone() {
 }
 
 #[tokio::test]
+async fn they_are_listed_and_counted_all_the_same() {
+    let (db, queue) = (TestDb::of_any_bytes().await, Queue::default());
+    let client = db.client().await;
+    db.psql(NO_UTF8).await;
+    db.psql(r"INSERT INTO notification_jobs (channel, recipient) VALUES (E'caf\xe9', 'me')")
+        .await;
+    let names =
+        |jobs: Vec<Job>| -> Vec<String> { jobs.into_iter().map(|job| job.channel + " " + &job.recipient).collect() };
+    let listed = queue.list(&client, &JobFilter::default()).await.unwrap();
+    assert_eq!(names(listed), ["caf\u{fffd} me", "ops caf\u{fffd}"]);
+    let status = queue.status(&client).await.unwrap();
+    assert_eq!(status.channels[0].channel, "caf\u{fffd}");
+
+    db.psql(BEYOND_ALL_LIMITS).await;
+    let without = JobFilter::default().without_payload();
+    let listed = queue.list(&client, &without).await.unwrap();
+    assert!(
+        listed
+            .iter()
+            .all(|job| job.payload.is_none() && !job.to_json().contains("payload"))
+    );
+    assert_eq!(names(listed)[0], "ops beyond");
+    let table = printed(["list", "--database-url", &db.url()]).await;
+    assert!(table.contains("beyond"), "{table}");
+}
+
+#[tokio::test]
 async fn without_a_bell_they_fail_alone_too() {
     let db = TestDb::of_any_bytes().await;
     db.psql(NO_UTF8).await;
     db.insert("me").await;
     let recording = Recording::new();
-    let reactor = db.reactor(recording.clone()).build().unwrap();
-    let processed = reactor.process_due(10).await.unwrap();
-    assert_eq!((processed.sent, processed.retried), (1, 1));
+    let at_once = ChannelConfig::default().retry(RetryPolicy::linear(Duration::from_millis(1)));
+    let reactor = db.reactor_with(recording.clone(), at_once).build().unwrap();
+    let mut sent = 0;
+    for _ in 0..2 {
+        sent += reactor.process_due(10).await.unwrap().sent;
+        db.psql("SELECT pg_sleep(0.1)").await;
+    }
+    assert_eq!(sent, 1);
+    db.becomes("failed=1 sent=1").await;
 }

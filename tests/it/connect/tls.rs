@@ -67,6 +67,8 @@ async fn a_certificate_has_to_prove_what_sslmode_asks_for() {
         ("sslmode=require", Ok(true)),
         ("sslmode=prefer sslrootcert=OTHER", Ok(true)),
         ("sslmode=disable", Ok(false)),
+        // Nobody asks for it.
+        ("sslmode=disable sslcert=/missing.crt sslkey=/missing.key", Ok(false)),
         ("channel_binding=require", Ok(true)),
         ("channel_binding=require sslmode=disable", Err("channel binding")),
     ] {
@@ -138,5 +140,7 @@ async fn where_tls_is_preferred_and_fails_the_connection_goes_on_without() {
 #[tokio::test]
 async fn sslmode_means_nothing_on_a_unix_socket() {
     let socket = TestDb::empty().await;
-    assert!(!attempt(&format!("{}&sslmode=require", socket.url())).await.unwrap());
+    for rest in ["sslmode=require", "sslcert=/missing.crt&sslkey=/missing.key"] {
+        assert!(!attempt(&format!("{}&{rest}", socket.url())).await.unwrap(), "{rest}");
+    }
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use doorbell::embedded;
 use tokio_postgres::{Client, NoTls};
 
-use super::{AWAY, Site, all_sent, each_once, insert, text, three_in_flight};
-use crate::support::connect;
+use super::{AWAY, all_sent, each_once, insert, three_in_flight};
+use crate::support::{Site, connect, value};
 
 /// Takes every place that is free, from another database than the reactor's; and those that who is refused there had for
 /// a moment.
@@ -45,14 +45,14 @@ async fn a_reactor_that_finds_no_place_gets_on_as_soon_as_there_is_one() {
     let_in(false).await;
     let kick_out = "SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 1000)) FROM pg_stat_activity
                     WHERE application_name LIKE 'doorbell%'";
-    assert_ne!(text(&client, kick_out).await, "0");
+    assert_ne!(value(&client, kick_out).await, "0");
     let places = take_all_places(&site).await;
     let_in(true).await;
     gate.open();
     insert(&client, 2).await;
     client.batch_execute(AWAY).await.unwrap();
     assert_eq!(
-        text(&client, "SELECT count(*) FROM notification_jobs WHERE status = 'sent'").await,
+        value(&client, "SELECT count(*) FROM notification_jobs WHERE status = 'sent'").await,
         "0"
     );
     drop(places);

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use doorbell::{ChannelConfig, Database, embedded};
 use tempfile::TempDir;
 
-use super::{AWAY, SOON, Site, all_sent, each_once, insert, text};
-use crate::support::{Gate, Running, eventually, expect, reactor_on};
+use super::{AWAY, SOON, all_sent, each_once, insert};
+use crate::support::{Gate, Running, Site, eventually, expect, reactor_on, value};
 
 /// A file system in memory, gone with the value.
 struct SmallDisk(TempDir);
@@ -85,7 +85,7 @@ async fn outcomes_that_a_full_disk_refuses_are_written_when_it_has_room() {
     disk.fill();
     gate.open();
     client.batch_execute(AWAY).await.unwrap();
-    let sent = text(&client, "SELECT count(*) FROM notification_jobs WHERE status = 'sent'").await;
+    let sent = value(&client, "SELECT count(*) FROM notification_jobs WHERE status = 'sent'").await;
     assert_eq!(sent, "0", "the disk was not full");
     disk.empty();
     all_sent(&client, 60, Instant::now()).await;

@@ -11,57 +11,21 @@ mod standby;
 
 use std::time::{Duration, Instant};
 
-use doorbell::{ChannelConfig, Database, Migrator, Notification, embedded};
+use doorbell::{Database, Notification};
 use tokio_postgres::Client;
 
-use crate::support::{Gate, Running, SOON, connect, eventually, expect, reactor_on};
+use crate::support::{Gate, Running, SOON, eventually, expect, patient, reactor_on, value};
 
 /// How long after the server's return everything is to be done.
 const RECOVERY: Duration = Duration::from_secs(5);
 /// Long enough for every part of a reactor to notice that the database is away.
 const AWAY: &str = "SELECT pg_sleep(3)";
 
-/// A server of one test, with the tables in schema `public` of the database `postgres`.
-pub(crate) struct Site {
-    pub(crate) server: embedded::Server,
-}
-
-impl Site {
-    pub(crate) async fn new(builder: embedded::Builder) -> Self {
-        let server = tokio::task::block_in_place(|| builder.fast_and_fragile().start()).unwrap();
-        let site = Site { server };
-        Migrator::new("public")
-            .unwrap()
-            .up(&mut site.client().await)
-            .await
-            .unwrap();
-        site
-    }
-
-    fn url(&self) -> String {
-        self.server.url("postgres")
-    }
-
-    async fn client(&self) -> Client {
-        connect(&self.url()).await
-    }
-
-    fn stop(&mut self) {
-        tokio::task::block_in_place(|| self.server.stop_immediate()).unwrap();
-    }
-
-    fn start(&mut self) -> Instant {
-        tokio::task::block_in_place(|| self.server.start_again()).unwrap();
-        Instant::now()
-    }
-}
-
 /// A reactor in the middle of three sends, which end when the gate is opened.
 async fn three_in_flight(url: &str, client: &Client) -> (Running, Gate) {
     let gate = Gate::shut();
     let database = Database::builder(url).build().unwrap();
-    let patient = ChannelConfig::default().timeout(Duration::from_secs(600));
-    let running = Running::start(reactor_on(database, gate.clone(), patient)).await;
+    let running = Running::start(reactor_on(database, gate.clone(), patient())).await;
     insert(client, 3).await;
     assert_eq!(gate.wait_for(3, SOON).await.len(), 3);
     (running, gate)
@@ -73,17 +37,12 @@ async fn insert(client: &Client, rows: i32) {
     client.execute(insert, &[&rows]).await.unwrap();
 }
 
-async fn text(client: &Client, sql: &str) -> String {
-    let row = client.query_one(&format!("SELECT ({sql})::text"), &[]).await.unwrap();
-    row.try_get::<_, Option<String>>(0).unwrap().unwrap_or_default()
-}
-
 /// So many rows are in the table, and all are `sent` before the time for that is over.
 async fn all_sent(client: &Client, rows: usize, back: Instant) {
     let sent = "SELECT count(*) || ' ' || count(*) FILTER (WHERE status = 'sent') FROM notification_jobs";
     let left = RECOVERY.saturating_sub(back.elapsed());
     eventually(left, || async {
-        let now = text(client, sent).await;
+        let now = value(client, sent).await;
         expect(now == format!("{rows} {rows}"), format!("{now} of {rows} rows"))
     })
     .await;

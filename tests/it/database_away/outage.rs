@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use doorbell::{ChannelConfig, Database, Notification, Receipt, SendError, Sender, embedded};
 use nix::sys::signal::Signal;
 
-use super::{Site, all_sent, each_once, insert, text};
+use super::{all_sent, each_once, insert};
 use crate::support::program::{Process, doorbell};
-use crate::support::{Gate, Running, SOON, connect, eventually, expect, reactor_on};
+use crate::support::{Gate, Running, SOON, Site, connect, eventually, expect, patient, reactor_on, value};
 
 const LEASE: Duration = Duration::from_secs(1);
 /// Well below the 20 s that the grace is by default.
@@ -25,7 +25,7 @@ struct Witness {
 impl Sender for Witness {
     async fn send(&self, notification: &Notification) -> Result<Receipt, SendError> {
         let sent = "SELECT count(*) FROM notification_jobs WHERE status = 'sent'";
-        let written = text(&connect(&self.url).await, sent).await;
+        let written = value(&connect(&self.url).await, sent).await;
         self.written.lock().unwrap().push(written);
         self.gate.send(notification).await
     }
@@ -67,8 +67,7 @@ async fn sends_that_outlast_it_and_their_lease_are_not_begun_again() {
     let mut site = Site::new(embedded::Server::builder()).await;
     let gate = Gate::shut();
     let database = Database::builder(site.url()).build().unwrap();
-    let patient = ChannelConfig::default().timeout(Duration::from_secs(600));
-    let running = Running::start(reactor_on(database, gate.clone(), patient).lease(LEASE)).await;
+    let running = Running::start(reactor_on(database, gate.clone(), patient()).lease(LEASE)).await;
     insert(&site.client().await, 3).await;
     assert_eq!(gate.wait_for(3, SOON).await.len(), 3);
     site.stop();
@@ -150,6 +149,21 @@ async fn a_program_that_is_told_to_end_meanwhile_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_to_migrate_first_waits_for_its_server() {
+    let mut site = Site::new(embedded::Server::builder()).await;
+    let home = tempfile::tempdir().unwrap();
+    let config = home.path().join("doorbell.toml");
+    let text = format!("[database]\nurl = {:?}\n[channels.ops]\nsender = 'log'\n", site.url());
+    std::fs::write(&config, text).unwrap();
+    site.stop();
+    let process = Process::spawn(doorbell(["run", "--migrate", "--config"]).arg(&config));
+    process.says("cannot be applied yet").await;
+    let back = site.start();
+    insert(&site.client().await, 1).await;
+    all_sent(&site.client().await, 1, back).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_large_row_whose_turn_comes_while_the_server_is_away_waits_for_it() {
     let mut site = Site::new(embedded::Server::builder()).await;
     let client = site.client().await;
@@ -157,9 +171,8 @@ async fn a_large_row_whose_turn_comes_while_the_server_is_away_waits_for_it() {
                   SELECT 'ops', n::text, to_jsonb(repeat('x', 34000000)), 1 FROM generate_series(1, 2) AS n";
     client.batch_execute(insert).await.unwrap();
     let gate = Gate::shut();
-    let patient = ChannelConfig::default().timeout(Duration::from_secs(600));
     let database = Database::builder(site.url()).build().unwrap();
-    let running = Running::start(reactor_on(database, gate.clone(), patient)).await;
+    let running = Running::start(reactor_on(database, gate.clone(), patient())).await;
     assert_eq!(gate.wait_for(1, SOON).await.len(), 1);
     site.stop();
     gate.open();

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use doorbell::embedded;
 
-use super::{AWAY, Site, all_sent, each_once, insert, text, three_in_flight};
+use super::{AWAY, all_sent, each_once, insert, three_in_flight};
+use crate::support::{Site, value};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reactor_whose_password_is_wrong_for_a_while_goes_on_when_it_is_right_again() {
@@ -28,7 +29,7 @@ async fn a_reactor_whose_password_is_wrong_for_a_while_goes_on_when_it_is_right_
     insert(&client, 2).await;
     client.batch_execute(AWAY).await.unwrap();
     assert_eq!(
-        text(&client, "SELECT count(*) FROM notification_jobs WHERE status = 'sent'").await,
+        value(&client, "SELECT count(*) FROM notification_jobs WHERE status = 'sent'").await,
         "0"
     );
     client

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use doorbell::embedded;
 
-use super::{Site, all_sent, each_once, insert, three_in_flight};
+use super::{all_sent, each_once, insert, three_in_flight};
+use crate::support::Site;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_sessions_only_read_by_default_is_written_to_all_the_same() {

@@ -9,8 +9,8 @@ use doorbell::{ChannelConfig, Database, Notification, Receipt, SendError, Sender
 use tokio::task::JoinSet;
 use tokio_postgres::{NoTls, connect};
 
-use super::{Site, all_sent, text};
-use crate::support::{Running, reactor_on};
+use super::all_sent;
+use crate::support::{Running, Site, reactor_on, value};
 
 /// A claim does not wait for its flush, and a crash may undo one that is younger than this.
 const UNFLUSHED: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ async fn restarts(restart: impl Fn(&mut Site)) -> (HashMap<Uuid, Vec<Instant>>, 
     let acknowledged: usize = producers.join_all().await.into_iter().sum();
     let client = site.client().await;
     // An insert whose answer was lost may be there too.
-    let rows = text(&client, "SELECT count(*) FROM notification_jobs").await;
+    let rows = value(&client, "SELECT count(*) FROM notification_jobs").await;
     let rows: usize = rows.parse().unwrap();
     assert!(rows >= acknowledged && rows > 100, "{rows} of {acknowledged}");
     all_sent(&client, rows, back).await;

@@ -10,9 +10,9 @@ use doorbell::{ChannelConfig, Database, embedded};
 use tempfile::TempDir;
 use tokio_postgres::Client;
 
-use super::{SOON, Site, all_sent, each_once, insert, text, three_in_flight};
+use super::{SOON, all_sent, each_once, insert, three_in_flight};
 use crate::support::program::{doorbell, output};
-use crate::support::{Running, eventually, expect, reactor_on};
+use crate::support::{Running, Site, eventually, expect, reactor_on, value};
 
 /// A hot standby of this server. Its directory goes last.
 struct Standby {
@@ -48,9 +48,9 @@ impl Standby {
     /// Waits until it has all that the primary has.
     async fn catches_up(&self, primary: &Client) {
         let client = self.site.client().await;
-        let end = text(primary, "SELECT pg_current_wal_flush_lsn()").await;
+        let end = value(primary, "SELECT pg_current_wal_flush_lsn()").await;
         eventually(SOON, || async {
-            let has = text(&client, &format!("SELECT pg_last_wal_replay_lsn() >= '{end}'")).await;
+            let has = value(&client, &format!("SELECT pg_last_wal_replay_lsn() >= '{end}'")).await;
             expect(has == "true", "it lags behind")
         })
         .await;
@@ -58,7 +58,7 @@ impl Standby {
 
     async fn promote(&self) -> (Client, Instant) {
         let client = self.site.client().await;
-        assert_eq!(text(&client, "SELECT pg_promote()").await, "true");
+        assert_eq!(value(&client, "SELECT pg_promote()").await, "true");
         (client, Instant::now())
     }
 }

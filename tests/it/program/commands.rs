@@ -87,13 +87,15 @@ async fn every_option_of_enqueue_reaches_the_row() {
         id,
     ];
     let args = [&["enqueue", "ops", "me", "--json"], &options[..]].concat();
-    assert_eq!(json(on(&db, &args)).await, json!({ "id": id }));
+    assert_eq!(json(on(&db, &args)).await, json!({ "id": id, "added": true }));
     let row = "SELECT concat_ws(' ', payload, max_attempts, dedupe_key,
                                 round(extract(epoch FROM next_attempt_at - created_at) / 60),
                                 round(extract(epoch FROM expires_at - created_at) / 60)) FROM notification_jobs";
     assert_eq!(db.value(row).await, "{} 7 k 60 120");
     let again = printed(on(&db, &["enqueue", "ops", "me", "--dedupe-key", "k"])).await;
     assert_eq!((again.as_str(), db.statuses().await.as_str()), (id, "pending=1"));
+    let again = json(on(&db, &["enqueue", "ops", "me", "--dedupe-key", "k", "--json"])).await;
+    assert_eq!(again, json!({ "id": id, "added": false }));
 }
 
 #[tokio::test]

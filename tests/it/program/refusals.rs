@@ -28,6 +28,7 @@ async fn wrong_usage_is_told_from_failure() {
         (&["enqueue", "", "me"], "<CHANNEL>"),
         (&["enqueue", "ops", "me", "hello"], "not JSON"),
         (&["enqueue", "ops", "me", "--delay", "5"], "--delay"),
+        (&["enqueue", "ops", "me", "--delay", "-5s"], "--delay"),
         (&["enqueue", "ops", "me", "--max-attempts", "0"], "--max-attempts"),
         (&["enqueue", "ops", "me", "--id", "7"], "--id"),
         (&["list", "--status", "lost"], "pending, sent, failed"),

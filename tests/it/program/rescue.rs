@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::{Home, read};
 use crate::support::program::{Process, doorbell};
-use crate::support::{TestDb, eventually, expect};
+use crate::support::{TestDb, eventually, expect, on_duty};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const ROWS: usize = 20;
@@ -66,17 +66,6 @@ async fn insert(db: &TestDb, rows: usize) {
     .await;
 }
 
-/// Waits until so many reactors have been listed for long enough to judge others.
-async fn on_duty(db: &TestDb, reactors: usize) {
-    let long_listed = "SELECT count(*) FROM notification_reactors
-                       WHERE lock_key <> 0 AND started_at < clock_timestamp() - interval '6 s'";
-    eventually(LIMIT, || async {
-        let on_duty = db.value(long_listed).await;
-        expect(on_duty == reactors.to_string(), format!("{on_duty} are on duty"))
-    })
-    .await;
-}
-
 /// Statuses with the attempts they took, as `sent 2 20`.
 async fn outcome(db: &TestDb) -> String {
     let counts = "SELECT status, attempts, count(*) FROM notification_jobs GROUP BY status, attempts";
@@ -97,7 +86,7 @@ async fn what_a_killed_process_was_sending_is_sent_by_another() {
     insert(&db, ROWS).await;
     assert_eq!(provider.requests(ROWS).await, [1; ROWS]);
     let _second = Process::run(&home.config(), &[]).await;
-    on_duty(&db, 2).await;
+    on_duty(&db.client().await, 2).await;
     first.signal(Signal::SIGKILL);
     assert_eq!(provider.requests(ROWS).await, [2; ROWS]);
     first.exit().await;
@@ -131,7 +120,7 @@ async fn what_a_killed_process_was_sending_is_held_where_nothing_is_sent_twice()
     insert(&db, 1).await;
     provider.requests(1).await;
     let _second = Process::run(&home.config(), &[]).await;
-    on_duty(&db, 2).await;
+    on_duty(&db.client().await, 2).await;
     first.signal(Signal::SIGKILL);
     first.exit().await;
     db.becomes("failed=1").await;
@@ -150,7 +139,7 @@ async fn a_frozen_process_loses_its_row_to_the_lease_alone_and_recovers_by_itsel
     insert(&db, 1).await;
     assert_eq!(provider.requests(1).await, [1]);
     let mut second = Process::run(&home.config(), &[]).await;
-    on_duty(&db, 2).await;
+    on_duty(&db.client().await, 2).await;
     first.signal(Signal::SIGSTOP);
     assert_eq!(provider.requests(1).await, [2]);
     db.becomes("sent=1").await;
@@ -188,7 +177,7 @@ async fn a_row_that_kills_whoever_sends_it_runs_out_of_attempts_and_takes_no_oth
         }
     });
     let finished = async {
-        on_duty(&db, 3).await;
+        on_duty(&db.client().await, 3).await;
         db.psql(
             "INSERT INTO notification_jobs (channel, recipient)
              SELECT 'ops', CASE n WHEN 5 THEN 'poison' ELSE n::text END FROM generate_series(1, 10) AS n",

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use doorbell::Migrator;
+
 use super::Home;
 use crate::support::TestDb;
 use crate::support::program::{Process, doorbell, json, output};
@@ -54,6 +56,14 @@ async fn a_history_without_the_mark_is_read() {
     let _process = Process::run(&home.config(), &["--migrate"]).await;
     insert(&db, "ops").await;
     db.becomes("sent=1").await;
+
+    let (migrator, mut client) = (Migrator::new("public").unwrap(), db.client().await);
+    migrator.down(&mut client, 1).await.unwrap();
+    migrator.up(&mut client).await.unwrap();
+    assert_eq!(
+        db.value("SELECT bool_or(breaking) FROM doorbell_migrations").await,
+        "false"
+    );
 }
 
 #[tokio::test]

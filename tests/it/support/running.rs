@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use doorbell::{ChannelConfig, Database, Error, Mode, Reactor, ReactorBuilder, Sender};
+use doorbell::{ChannelConfig, Database, DatabaseBuilder, Error, Mode, Reactor, ReactorBuilder, Sender};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::TestDb;
+use super::{Proxy, TestDb};
 
 pub(crate) struct Running {
     pub(crate) reactor: Arc<Reactor>,
@@ -57,9 +57,22 @@ pub(crate) fn reactor_on(database: Database, sender: impl Sender, config: Channe
         .channel("ops", sender, config)
 }
 
+/// A channel whose sends may take for ever.
+pub(crate) fn patient() -> ChannelConfig {
+    ChannelConfig::default().timeout(Duration::from_secs(600))
+}
+
 impl TestDb {
     pub(crate) fn database(&self) -> Database {
         Database::builder(self.url()).build().unwrap()
+    }
+
+    pub(crate) async fn proxy(&self) -> Proxy {
+        Proxy::start(self.url().parse().unwrap()).await.unwrap()
+    }
+
+    pub(crate) fn database_through(&self, proxy: &Proxy) -> DatabaseBuilder {
+        Database::builder(proxy.url())
     }
 
     /// As [`reactor_on`], with the default settings of a channel.
@@ -79,9 +92,7 @@ impl TestDb {
 
     /// One value, as text.
     pub(crate) async fn value(&self, sql: &str) -> String {
-        let client = self.client().await;
-        let row = client.query_one(&format!("SELECT ({sql})::text"), &[]).await.unwrap();
-        row.try_get::<_, Option<String>>(0).unwrap().unwrap_or_default()
+        super::value(&self.client().await, sql).await
     }
 
     /// How many rows there are in each status, as `pending=1 sent=2`.

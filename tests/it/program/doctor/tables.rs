@@ -91,3 +91,9 @@ async fn tables_that_are_missing_old_or_newer_are_told_apart() {
     checkup.agrees_with_its_exit();
     assert!(checkup.mend("bad", "is for newer doorbells only").contains("install"));
 }
+
+#[tokio::test]
+async fn a_database_that_takes_any_bytes_for_text_is_warned_of() {
+    let checkup = Checkup::of(&TestDb::of_any_bytes().await.url(), &[]).await;
+    assert!(checkup.mend("warning", "SQL_ASCII").contains("--encoding UTF8"));
+}
