@@ -96,13 +96,15 @@ fn initdb(
         command.arg("--no-sync");
     }
     let running = command
+        // Never read. Whoever comes next waits until it has ended, even if we are killed before our watchdog knows of it.
+        .stdin(home.lock().try_clone().map_err(failed)?)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(failed)?;
-    watchdog.guard(Some(running.id()))?;
+    watchdog.guard_initdb(running.id())?;
     let output = running.wait_with_output().map_err(failed)?;
-    watchdog.guard(None)?;
+    watchdog.guard_nothing()?;
     if output.status.success() {
         return Ok(());
     }

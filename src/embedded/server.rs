@@ -128,7 +128,7 @@ impl Server {
         }
         let command = self.command();
         let postmaster = self.postmaster.insert(Postmaster::spawn(command, &self.home)?);
-        self.watchdog.guard(Some(postmaster.id()))?;
+        self.watchdog.guard_server(postmaster.id())?;
         postmaster.wait_until_ready(&self.home)
     }
 
@@ -163,7 +163,7 @@ impl Server {
         if let Some(postmaster) = &mut self.postmaster {
             postmaster.stop(how)?;
             self.postmaster = None;
-            self.watchdog.guard(None)?;
+            self.watchdog.guard_nothing()?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What stops the server and removes its temporary directory when we are killed: a small shell script.
 
+use std::fmt::Arguments;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -11,15 +12,15 @@ use crate::Error;
 pub(super) struct Watchdog {
     script: Child,
     pipe: ChildStdin,
+    /// What stops the server.
+    stop: &'static str,
 }
 
 impl Watchdog {
     pub(super) fn start(home: &Home) -> Result<Self, Error> {
         let failed = |error: io::Error| Error::server("cannot start the server's watchdog").because(error);
-        // A fast stop keeps what was committed and spares the next start a recovery; what is thrown away needs neither.
-        let signal = if home.is_kept() { "INT" } else { "QUIT" };
         let mut script = Command::new("/bin/sh")
-            .args(["-c", include_str!("watchdog.sh"), "doorbell-watchdog", signal])
+            .args(["-c", include_str!("watchdog.sh"), "doorbell-watchdog"])
             .args([home.data().join("postmaster.pid").as_path(), home.sockets()])
             .current_dir("/")
             .process_group(0)
@@ -33,13 +34,30 @@ impl Watchdog {
             .stdin
             .take()
             .ok_or_else(|| failed(io::ErrorKind::BrokenPipe.into()))?;
-        Ok(Watchdog { script, pipe })
+        // A fast stop keeps what was committed and spares the next start a recovery; what is thrown away needs neither.
+        let stop = if home.is_kept() { "INT" } else { "QUIT" };
+        Ok(Watchdog { script, pipe, stop })
     }
 
-    /// The process to stop if we are killed from now on.
-    pub(super) fn guard(&mut self, pid: Option<u32>) -> Result<(), Error> {
-        let line = pid.map_or_else(|| "\n".to_owned(), |pid| format!("{pid}\n"));
-        let told = self.pipe.write_all(line.as_bytes());
+    /// If we are killed from now on, this server is to stop.
+    pub(super) fn guard_server(&mut self, pid: u32) -> Result<(), Error> {
+        let stop = self.stop;
+        self.tell(format_args!("{stop} {pid}"))
+    }
+
+    /// If we are killed from now on, this `initdb` is to end together with its children, at once: told to stop, it would
+    /// take its time, and empty a directory that the next owner may be filling by then.
+    pub(super) fn guard_initdb(&mut self, pid: u32) -> Result<(), Error> {
+        self.tell(format_args!("KILL -{pid}"))
+    }
+
+    /// Nothing runs any more.
+    pub(super) fn guard_nothing(&mut self) -> Result<(), Error> {
+        self.tell(format_args!(""))
+    }
+
+    fn tell(&mut self, charge: Arguments<'_>) -> Result<(), Error> {
+        let told = self.pipe.write_all(format!("{charge}\n").as_bytes());
         told.map_err(|error| Error::server("the server's watchdog is gone").because(error))
     }
 }

@@ -71,8 +71,11 @@ impl Stage {
         })
         .await;
         println!("listening again after {:?}", over.elapsed());
-        // Whatever waited is sent.
-        self.db.armed(1).await;
+        eventually(BACK, || async {
+            let statuses = self.db.statuses().await;
+            expect(!statuses.contains("pending") && !statuses.contains("claimed"), statuses)
+        })
+        .await;
         let (begun, before) = (Instant::now(), self.recording.recorded().len());
         for row in 1..=HEARD {
             self.db.armed(1).await;
